@@ -1,0 +1,45 @@
+# Both commands set up everything they need in .venv, from Python 3.11+, its venv module and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+READY := .venv/.ready
+
+.PHONY: reproduce test lint types unit wheel constraints clean
+
+reproduce: $(READY)
+	$(BIN)/fedbandits reproduce --out out
+
+test: lint types unit wheel
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+# Compiled programs and BLAS have threads of their own: two test processes fill two cores.
+unit: $(READY)
+	MPLBACKEND=agg $(BIN)/python -m pytest -n 2
+
+# The wheel as a stranger gets it: built, installed with its dependencies into an empty
+# environment, and used from another folder.
+wheel: $(READY)
+	rm -rf build
+	$(BIN)/python -m build --wheel --outdir build/dist . > /dev/null
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/python -m pip --disable-pip-version-check --quiet install \
+		-c constraints.txt build/dist/*.whl
+	cd build && venv/bin/python ../tests/use_wheel.py && venv/bin/fedbandits --version
+
+# Exact versions for repeatable runs; pyproject.toml holds the ranges.
+constraints: $(READY)
+	$(PIP) freeze --exclude-editable --exclude fedbandits > constraints.txt
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) install -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build out
