@@ -1,0 +1,111 @@
+"""What Exp3, FedExp3 and FedHedge share: the state and three formulas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.arrays import Array, played
+from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+
+from .base import Algorithm
+
+
+class LossEstimates(NamedTuple):
+    """The state of an exponential-weights agent.
+
+    Attributes:
+        z: cumulative loss estimates, `[K, *batch]`.
+        agents: number of agents in the network, a scalar.
+    """
+
+    z: Array
+    agents: Array
+
+    @classmethod
+    def zeros(
+        cls, arms: int, agents: int, batch: tuple[int, ...], dtype: DTypeLike
+    ) -> LossEstimates:
+        """z_1 = 0."""
+        return cls(np.zeros((arms, *batch), dtype), np.asarray(agents, dtype))
+
+
+def exponential_weights(state: LossEstimates, learning_rate: Schedule, t: Array) -> Array:
+    """x_t(i) ∝ exp(-η_{t-1} z_t(i)), with η_0 := η_1.
+
+    The smallest z is taken off first, which changes nothing but keeps every exponent in (-inf, 0]:
+    no number of rounds overflows.
+
+    Returns:
+        distributions, `[K, *batch]`.
+    """
+    xp = state.z.__array_namespace__()
+    eta = learning_rate(xp.maximum(t - 1, 1), state)
+    weights = xp.exp(-eta * (state.z - state.z.min(axis=0)))
+    return weights / weights.sum(axis=0)
+
+
+def explore(x: Array, exploration: Array) -> Array:
+    """p_t(i) = (1 - γ_t) x_t(i) + γ_t / K, with γ_t clipped at 1 (uniform play)."""
+    gamma = x.__array_namespace__().minimum(exploration, 1.0)
+    return (1.0 - gamma) * x + gamma / x.shape[0]
+
+
+def importance_weighted(loss: Array, action: Array, p: Array) -> Array:
+    """g_t(i) = ℓ_t(i) 1{a_t = i} / p_t(i), unbiased: E[g_t] = ℓ_t.
+
+    Args:
+        loss: loss of the arm played, `[*batch]`.
+        action: the arm played, `[*batch]`.
+        p: what it was drawn from, `[K, *batch]`.
+
+    Returns:
+        estimates, `[K, *batch]`.
+
+    Example:
+        >>> importance_weighted(np.float64(1.0), np.int64(1), np.array([0.75, 0.25]))
+        array([0., 4.])
+    """
+    xp = p.__array_namespace__()
+    chosen = played(action, like=p)
+    return xp.where(chosen, loss, 0.0) / xp.where(chosen, p, 1.0)
+
+
+@dataclass(frozen=True)
+class ExploringWeights(Algorithm[LossEstimates]):
+    """Exponential weights mixed with uniform exploration, before saying how z is updated.
+
+    Args:
+        learning_rate: η, a number or a schedule.
+        exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
+
+    The defaults are the constants behind the paper's figures.
+    """
+
+    learning_rate: Schedule
+    exploration: Schedule
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = 0.1,
+        exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
+    ) -> None:
+        gamma = as_schedule(exploration, "exploration")
+        if isinstance(gamma, Constant) and gamma.value > 1:
+            raise ValueError(f"exploration is a probability and must be <= 1, not {gamma.value}")
+        object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
+        object.__setattr__(self, "exploration", gamma)
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
+    ) -> LossEstimates:
+        """z_1 = 0."""
+        return LossEstimates.zeros(arms, agents, batch, dtype)
+
+    def distribution(self, state: LossEstimates, t: Array) -> Array:
+        """Line 3 of Algorithm 1: p_t = (1 - γ_t) x_t + γ_t / K."""
+        x = exponential_weights(state, self.learning_rate, t)
+        return explore(x, self.exploration(t, state))

@@ -1,0 +1,103 @@
+"""GossipUCB, the paper's stochastic baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.arrays import Array, played
+
+from .base import Algorithm, Leaf
+
+# Scores this close, relative to 1 + |best|, count as tied, so that rounding does not decide.
+TIE = 1e-6
+
+
+class GossipUCBState(NamedTuple):
+    """What one GossipUCB agent knows, each `[K, *batch]` but `agents`.
+
+    Attributes:
+        n: how often the agent played each arm.
+        mean: the agent's own mean reward of each arm, X̃.
+        theta: the gossiped estimate of each arm's mean reward over all agents, ϑ.
+        n_most: the most plays of each arm heard of from anyone, ñ.
+        agents: number of agents in the network, a scalar.
+    """
+
+    n: Array
+    mean: Array
+    theta: Array
+    n_most: Array
+    agents: Array
+
+
+@dataclass(frozen=True)
+class GossipUCB(Algorithm[GossipUCBState]):
+    """UCB on gossiped means of rewards, reward = 1 - loss; made for stationary losses.
+
+    The first K rounds play each arm once. Then an agent more than N plays behind the most played
+    arm it has heard of catches up; otherwise it maximises ϑ(i) + sqrt(2 N ln t / n(i)).
+
+    Choices where the source is silent: ties are broken uniformly at random (within 1e-6 of
+    1 + |best|); the first pull counts in the mean; t is the round, the K first pulls included.
+    The source's bonus α₁ = 64/N^17 is the same for every arm and left out. The source activates
+    one random edge a round (`fb.gossip.random_edge`); any other gossip works too.
+
+    Example:
+        >>> GossipUCB().leaves["n_most"]
+        Leaf(kind='count', combine='maximum')
+
+    Reference:
+        Zhu, Zhu, Liu and Liu, Federated bandit: a gossiping approach, 2021.
+    """
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {
+        "theta": Leaf(kind="estimate", combine="average"),
+        "n_most": Leaf(kind="count", combine="maximum"),
+    }
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
+    ) -> GossipUCBState:
+        """Nothing played yet."""
+        zeros = np.zeros((arms, *batch), dtype)
+        return GossipUCBState(zeros, zeros, zeros, zeros, np.asarray(agents, dtype))
+
+    def distribution(self, state: GossipUCBState, t: Array) -> Array:
+        """Uniform over the arms that are due: first pulls, then arms behind, then the best."""
+        xp = state.n.__array_namespace__()
+        first = played(t - 1, like=state.n)
+        behind = state.n < state.n_most - state.agents
+        bonus = xp.sqrt(2.0 * state.agents * xp.log(t + 0.0) / xp.maximum(state.n, 1.0))
+        score = state.theta + bonus
+        best = score.max(axis=0)
+        tied = score >= best - TIE * (1.0 + abs(best))
+        catching_up = xp.where(behind.any(axis=0), behind, tied)
+        due = xp.where(t <= state.n.shape[0], first, catching_up).astype(state.n.dtype)
+        return due / due.sum(axis=0)
+
+    def message(self, state: GossipUCBState) -> dict[str, Array]:
+        """The estimate is averaged; of the play counts the neighbours keep the largest."""
+        return {"theta": state.theta, "n_most": state.n_most}
+
+    def update(
+        self,
+        state: GossipUCBState,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,
+    ) -> GossipUCBState:
+        """ϑ ← Σ_u W_uv ϑ^u + X̃_new - X̃_old, and ñ ← max(n_new, ñ of the neighbours)."""
+        xp = p.__array_namespace__()
+        chosen = played(action, like=p).astype(state.n.dtype)
+        n = state.n + chosen
+        mean = state.mean + chosen * (1.0 - feedback - state.mean) / xp.maximum(n, 1.0)
+        # Gossip starts once every arm has been pulled: until then ϑ = X̃.
+        theta = xp.where(t <= p.shape[0], mean, received["theta"] + mean - state.mean)
+        return state._replace(n=n, mean=mean, theta=theta, n_most=xp.maximum(n, received["n_most"]))

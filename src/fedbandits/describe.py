@@ -1,0 +1,51 @@
+"""Objects as plain data, for result files and checkpoints: names, numbers and hashes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+_LISTED = 64
+"""Arrays up to this many values are written out; larger ones are named by their hash."""
+
+
+def array_hash(array: np.ndarray[Any, Any]) -> str:
+    """SHA-256 of an array's dtype, shape and values."""
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def describe(value: Any) -> Any:
+    """A JSON-able description of a dataclass, array, function or plain value.
+
+    Example:
+        >>> from fedbandits.schedules import power
+        >>> describe({"exploration": power(0.01, 0.5)})
+        {'exploration': {'name': 'Power', 'c': 0.01, 'a': 0.5}}
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        if value.size <= _LISTED:
+            return value.tolist()
+        return {"shape": list(value.shape), "sha256": array_hash(value)}
+    if isinstance(value, Mapping):
+        return {str(key): describe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {"name": type(value).__name__} | {
+            field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if callable(value):
+        # By name: an object's repr holds its address, which no second run would have.
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
+    raise TypeError(f"cannot describe {type(value).__name__} {value!r} as plain data")
