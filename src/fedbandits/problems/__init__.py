@@ -1,0 +1,31 @@
+"""One file per kind of adversary; what a problem is stands in `base.py`."""
+
+from collections.abc import Callable
+
+from .base import Problem
+from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
+from .function import from_function
+from .scaling import scaled
+from .stored import from_table, from_tensor
+
+REGISTRY: dict[str, Callable[..., Problem]] = {
+    "activated_bernoulli": activated_bernoulli,
+    "fixed_activation": fixed_activation,
+    "bernoulli": bernoulli,
+    "switching": switching,
+    "from_table": from_table,
+}
+"""The problems a configuration file can name; the others take Python objects."""
+
+__all__ = [
+    "REGISTRY",
+    "Problem",
+    "activated_bernoulli",
+    "bernoulli",
+    "fixed_activation",
+    "from_function",
+    "from_table",
+    "from_tensor",
+    "scaled",
+    "switching",
+]

@@ -1,0 +1,88 @@
+"""What a problem is: the oblivious adversary, as a pure function of the round."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fedbandits import checks
+from fedbandits.arrays import Array
+from fedbandits.describe import describe
+
+Check = Literal["never", "before", "during"]
+
+
+class Problem(ABC):
+    """Losses in [0, 1] for every round, agent and arm, fixed in advance.
+
+    A subclass is a frozen dataclass. `agents`, `arms` and `horizon` are static fields
+    (`static()`); arrays and seeds are traced, so that another seed compiles nothing.
+
+    Attributes:
+        agents: number of agents, N.
+        arms: number of arms, K.
+        horizon: number of rounds, T.
+    """
+
+    agents: int
+    arms: int
+    horizon: int
+
+    traced: ClassVar[bool] = True
+    """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
+
+    @property
+    def check(self) -> Check:
+        """When losses are checked: `never` (in [0, 1] by construction), `before` or `during`."""
+        return "never"
+
+    @abstractmethod
+    def losses(self, t: Array) -> Array:
+        """ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
+
+    def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
+        """Rounds `first` to `last` (both included) on the host: `[last - first + 1, N, K]`."""
+        return np.stack([np.asarray(self.losses(t)) for t in range(first, last + 1)])
+
+    def describe(self) -> dict[str, Any]:
+        """What the problem is, as plain data."""
+        description: dict[str, Any] = describe(self)
+        return description
+
+
+def check_sizes(agents: Any, arms: Any, horizon: Any) -> tuple[int, int, int]:
+    """N >= 1, K >= 2 and T >= 1."""
+    return (
+        checks.whole(agents, "agents", least=1),
+        checks.whole(arms, "arms", least=2),
+        checks.whole(horizon, "horizon", least=1),
+    )
+
+
+def check_losses(block: np.ndarray[Any, Any], first: int, source: str) -> None:
+    """Refuse losses outside [0, 1] or NaN, naming round, agent and arm of the first.
+
+    Args:
+        block: losses of consecutive rounds, `[C, N, K]`.
+        first: the round of the block's first row.
+        source: what to call the losses in the error.
+    """
+    bad = ~((block >= 0) & (block <= 1))  # NaN fails both
+    if bad.any():
+        row, agent, arm = (int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"{source}: the loss at round {first + row}, agent {agent}, arm {arm} is "
+            f"{block[row, agent, arm]}, not in [0, 1]. For rewards or losses in another range "
+            "use fb.problems.scaled(problem, low, high)"
+        )
+
+
+def check_shape(shape: tuple[int, ...], problem: Problem, source: str) -> None:
+    """Refuse losses of one round that are not `[N, K]`."""
+    if tuple(shape) != (problem.agents, problem.arms):
+        raise ValueError(
+            f"{source}: the losses of a round have shape {tuple(shape)}; expected "
+            f"(agents, arms) = ({problem.agents}, {problem.arms})"
+        )

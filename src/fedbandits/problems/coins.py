@@ -1,0 +1,271 @@
+"""Bernoulli losses: with given means, only for activated agents, or with a switching best arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedbandits import checks
+from fedbandits.arrays import Array
+from fedbandits.streams import LOSSES, as_uniforms, round_key
+
+from .base import Problem, check_sizes
+
+static = {"static": True}
+
+
+def _words(seed: Array, t: Array, shape: tuple[int, int]) -> Array:
+    """The random words of round t, a function of (seed, round, row, column)."""
+    import jax
+
+    return jax.random.bits(round_key(LOSSES, seed, t), shape, "uint32")
+
+
+def _coins(words: Array, means: Array) -> Array:
+    """Independent Bernoulli losses, `[N, K]`; means 0 and 1 are exact, since 0 <= u < 1."""
+    return (as_uniforms(words) < means).astype("float32")
+
+
+def paper_means(arms: int) -> np.ndarray[Any, Any]:
+    """μ_i = (i - 1)/(K - 1) for i = 1, ..., K.
+
+    Example:
+        >>> paper_means(3)
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return np.linspace(0, 1, arms, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Bernoulli(Problem):
+    """Independent coins with a mean per agent and arm."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    means: Array
+    """`[N, K]`"""
+    seed: Array
+
+    def losses(self, t: Array) -> Array:
+        """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
+        return _coins(_words(self.seed, t, (self.agents, self.arms)), self.means)
+
+
+@dataclass(frozen=True, eq=False)
+class ActivatedBernoulli(Problem):
+    """A new random subset of agents sees losses in every round."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    active: int = field(metadata=static)
+    means: Array
+    """`[K]`"""
+    seed: Array
+
+    def losses(self, t: Array) -> Array:
+        """ℓ_t^v(i) ~ Bernoulli(means[i]) for v in U_t, else 0: `[N, K]`."""
+        import jax.numpy as jnp
+
+        words = _words(self.seed, t, (self.agents, self.arms + 1))
+        # Without replacement: the agents with the smallest of N random words. The sort is stable,
+        # so ties cannot activate one agent too many.
+        order = jnp.argsort(words[:, 0], stable=True)
+        active = jnp.zeros(self.agents, bool).at[order[: self.active]].set(True)
+        return jnp.where(active[:, None], _coins(words[:, 1:], self.means), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Switching(Problem):
+    """The best arm changes between equal parts of the horizon."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    best_arms: Array
+    """The best arm of each part, `[parts]`."""
+    best: Array
+    other: Array
+    seed: Array
+
+    def losses(self, t: Array) -> Array:
+        """Bernoulli losses, of mean `best` for the part's best arm and `other` else: `[N, K]`."""
+        import jax.numpy as jnp
+
+        parts = self.best_arms.shape[0]
+        # Equal parts, the first few one round longer where T is no multiple of them.
+        length, extra = divmod(self.horizon, parts)
+        wide = extra * (length + 1)
+        part = jnp.where(
+            t <= wide, (t - 1) // (length + 1), extra + (t - 1 - wide) // max(length, 1)
+        )
+        arm = jnp.asarray(self.best_arms)[part]
+        means = jnp.where(jnp.arange(self.arms) == arm, self.best, self.other)
+        return _coins(_words(self.seed, t, (self.agents, self.arms)), means)
+
+
+def activated_bernoulli(
+    agents: int,
+    arms: int,
+    horizon: int,
+    *,
+    active: int | None = None,
+    means: Any = None,
+    seed: int = 0,
+) -> ActivatedBernoulli:
+    """The paper's synthetic problem: in each round a random half of the agents sees losses.
+
+    For v in U_t, ℓ_t^v(i) ~ Bernoulli(μ_i) with μ_i = (i - 1)/(K - 1); for all others the loss is
+    0. U_t is drawn without replacement.
+
+    Args:
+        agents: N.
+        arms: K.
+        horizon: T.
+        active: agents activated in each round; N/2, rounded up, by default.
+        means: μ, `[K]`; the paper's by default.
+        seed: the adversary's own seed.
+
+    Example:
+        >>> problem = activated_bernoulli(agents=36, arms=20, horizon=3000, seed=0)
+        >>> losses = np.asarray(problem.losses(1))
+        >>> losses.shape, int((losses.sum(axis=1) > 0).sum())
+        ((36, 20), 18)
+    """
+    agents, arms, horizon = check_sizes(agents, arms, horizon)
+    active = (agents + 1) // 2 if active is None else _subset_size(active, agents)
+    return ActivatedBernoulli(
+        agents, arms, horizon, active, _means(means, arms), np.uint32(checks.seed32(seed))
+    )
+
+
+def fixed_activation(
+    agents: int,
+    arms: int,
+    horizon: int,
+    *,
+    active: int | list[int] | None = None,
+    means: Any = None,
+    seed: int = 0,
+) -> Bernoulli:
+    """Only a fixed subset of the agents ever sees losses; all others always see 0.
+
+    Args:
+        agents: N.
+        arms: K.
+        horizon: T.
+        active: the agents that see losses, or how many of them (drawn by the seed); half of them,
+            rounded up, by default.
+        means: μ, `[K]`; μ_i = (i - 1)/(K - 1) by default.
+        seed: the adversary's own seed.
+
+    Example:
+        >>> problem = fixed_activation(agents=4, arms=3, horizon=10, active=[1, 2])
+        >>> problem.means
+        array([[0. , 0. , 0. ],
+               [0. , 0.5, 1. ],
+               [0. , 0.5, 1. ],
+               [0. , 0. , 0. ]], dtype=float32)
+    """
+    agents, arms, horizon = check_sizes(agents, arms, horizon)
+    mask = np.zeros((agents, 1), np.float32)
+    if isinstance(active, list | tuple | np.ndarray):
+        members = np.asarray(active)
+        outside = [int(v) for v in members if not 0 <= v < agents]
+        if outside:
+            raise ValueError(f"active names agent {outside[0]}; the agents are 0 to {agents - 1}")
+        if members.size == 0:
+            raise ValueError("active is empty; at least one agent must see losses")
+    else:
+        size = (agents + 1) // 2 if active is None else _subset_size(active, agents)
+        members = np.random.default_rng(checks.seed32(seed)).permutation(agents)[:size]
+    mask[members] = 1
+    return bernoulli(mask * _means(means, arms), horizon, seed=seed)
+
+
+def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int = 0) -> Bernoulli:
+    """Independent Bernoulli losses with given means.
+
+    Args:
+        means: mean losses per agent and arm, `[N, K]`; or `[K]`, the same for all `agents`.
+        horizon: T.
+        agents: N, where `means` is `[K]`.
+        seed: the adversary's own seed.
+
+    Example:
+        >>> problem = bernoulli([[0.2, 0.8], [0.9, 0.1]], horizon=100)
+        >>> problem.agents, problem.arms
+        (2, 2)
+    """
+    table = checks.unit_interval(
+        means, "means", ("agent", "arm") if np.ndim(means) == 2 else ("arm",)
+    )
+    if table.ndim == 1 and agents is not None:
+        table = np.tile(table, (checks.whole(agents, "agents", least=1), 1))
+    if table.ndim != 2:
+        raise ValueError(
+            f"means has shape {table.shape}; expected (agents, arms), or (arms,) with agents=N"
+        )
+    if agents is not None and table.shape[0] != agents:
+        raise ValueError(f"means has {table.shape[0]} rows, but agents is {agents}")
+    agents, arms, horizon = check_sizes(table.shape[0], table.shape[1], horizon)
+    return Bernoulli(
+        agents, arms, horizon, table.astype(np.float32), np.uint32(checks.seed32(seed))
+    )
+
+
+def switching(
+    agents: int,
+    arms: int,
+    horizon: int,
+    *,
+    parts: int = 4,
+    best: float = 0.25,
+    other: float = 0.5,
+    seed: int = 0,
+) -> Switching:
+    """The best arm changes: the horizon has `parts` equal parts, each with another best arm.
+
+    Losses are Bernoulli, of mean `best` for the best arm of the part and `other` for the rest, the
+    same for every agent.
+
+    Example:
+        >>> problem = switching(agents=3, arms=5, horizon=100, parts=4)
+        >>> len(set(problem.best_arms.tolist()))
+        4
+    """
+    agents, arms, horizon = check_sizes(agents, arms, horizon)
+    parts = checks.whole(parts, "parts", least=1)
+    if parts > horizon:
+        raise ValueError(f"parts must be at most the horizon {horizon}, not {parts}")
+    for name, mean in (("best", best), ("other", other)):
+        checks.unit_interval(mean, name)
+    order = np.random.default_rng(checks.seed32(seed)).permutation(arms)
+    return Switching(
+        agents,
+        arms,
+        horizon,
+        np.resize(order, parts).astype(np.int32),
+        np.float32(best),
+        np.float32(other),
+        np.uint32(seed),
+    )
+
+
+def _subset_size(active: Any, agents: int) -> int:
+    size = checks.whole(active, "active", least=1)
+    if size > agents:
+        raise ValueError(f"active must be at most the number of agents {agents}, not {size}")
+    return size
+
+
+def _means(means: Any, arms: int) -> np.ndarray[Any, Any]:
+    if means is None:
+        return paper_means(arms)
+    values = checks.unit_interval(means, "means", ("arm",))
+    if values.shape != (arms,):
+        raise ValueError(f"means has shape {values.shape}; expected (arms,) = ({arms},)")
+    return values.astype(np.float32)

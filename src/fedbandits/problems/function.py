@@ -1,0 +1,81 @@
+"""Losses from a function of the round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedbandits.arrays import Array
+from fedbandits.describe import array_hash
+
+from .base import Check, Problem, check_shape, check_sizes
+
+static = {"static": True}
+
+
+@dataclass(frozen=True, eq=False)
+class TracedFunction(Problem):
+    """A JAX-traceable function of the round."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    function: Callable[[Array], Array] = field(metadata=static)
+
+    @property
+    def check(self) -> Check:
+        """Chunk by chunk, while it runs."""
+        return "during"
+
+    def losses(self, t: Array) -> Array:
+        """`function(t)`, `[N, K]`."""
+        losses = self.function(t)
+        check_shape(np.shape(losses), self, f"the function at round {_round(t)}")
+        return losses
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes, the function's name, and a hash of its first and last losses to know it by."""
+        ends = np.stack([np.asarray(self.losses(t), np.float64) for t in (1, self.horizon)])
+        return super().describe() | {"name": "from_function", "sha256": array_hash(ends)}
+
+
+@dataclass(frozen=True, eq=False)
+class HostFunction(TracedFunction):
+    """A plain Python function of the round, called on the host."""
+
+    traced: ClassVar[bool] = False
+
+
+def _round(t: Array) -> str:
+    return str(t) if isinstance(t, int) else "t"
+
+
+def from_function(
+    function: Callable[[Array], Any], *, agents: int, arms: int, horizon: int, host: bool = False
+) -> TracedFunction:
+    """Losses computed by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
+
+    It must be a pure function of the round: the adversary is oblivious, and a run that is resumed
+    asks for the same round again.
+
+    Args:
+        function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.
+        agents: N.
+        arms: K.
+        horizon: T.
+        host: call the function in Python, once per round. Slower, but anything goes.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> wave = lambda t: (1 + jnp.sin(t / 50 + jnp.arange(12.0))).reshape(4, 3) / 2
+        >>> from_function(wave, agents=4, arms=3, horizon=1000).losses(1).shape
+        (4, 3)
+    """
+    agents, arms, horizon = check_sizes(agents, arms, horizon)
+    if not callable(function):
+        raise TypeError(f"function must be callable as function(t), not {function!r}")
+    kind = HostFunction if host else TracedFunction
+    return kind(agents, arms, horizon, function)

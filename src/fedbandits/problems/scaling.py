@@ -1,0 +1,85 @@
+"""Rewards, and losses in another range."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedbandits.arrays import Array
+
+from .base import Check, Problem
+
+static = {"static": True}
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(Problem):
+    """Another problem's values, mapped to losses in [0, 1]."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    problem: Problem
+    low: float
+    high: float
+    rewards: bool = field(metadata=static)
+
+    @property
+    def traced(self) -> bool:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.traced
+
+    @property
+    def check(self) -> Check:
+        """As the problem inside; what is never checked inside may leave [0, 1] when scaled."""
+        return "before" if self.problem.check == "before" else "during"
+
+    def _scale(self, values: Array) -> Array:
+        fraction = (values - self.low) / (self.high - self.low)
+        return 1.0 - fraction if self.rewards else fraction
+
+    def losses(self, t: Array) -> Array:
+        """(value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
+        return self._scale(self.problem.losses(t))
+
+    def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
+        """Rounds `first` to `last`, `[C, N, K]`."""
+        return np.asarray(self._scale(self.problem.block(first, last)))
+
+    def describe(self) -> dict[str, Any]:
+        """The problem inside and the range."""
+        return {
+            "name": "scaled",
+            "problem": self.problem.describe(),
+            "low": self.low,
+            "high": self.high,
+            "rewards": self.rewards,
+        }
+
+
+def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) -> Scaled:
+    """A problem whose values are in [low, high], or are rewards, as losses in [0, 1].
+
+    Regret is then in units of high - low. Values outside [low, high] are refused like losses
+    outside [0, 1].
+
+    Args:
+        problem: any problem, for example `from_tensor` of ratings.
+        low: the smallest possible value.
+        high: the largest possible value.
+        rewards: whether larger is better.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> stars = fb.problems.from_tensor([[[5.0, 1.0]]])
+        >>> fb.problems.scaled(stars, 1, 5, rewards=True).losses(1).tolist()
+        [[0.0, 1.0]]
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"scaled needs finite low < high, not low={low}, high={high}")
+    return Scaled(
+        problem.agents, problem.arms, problem.horizon, problem, float(low), float(high), rewards
+    )
