@@ -1,0 +1,70 @@
+"""Checkpoints: everything a run needs to go on, in one file without pickles, written atomically."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedbandits.files import atomic_write
+
+from .record import Record
+from .rounds import Carry
+
+SECONDS = 30.0
+"""A checkpoint is written when this long has passed since the last, and on any interruption."""
+
+
+class Checkpoint:
+    """The checkpoint file of one simulation in a directory that may hold others'."""
+
+    def __init__(self, directory: str | Path, config: dict[str, Any]) -> None:
+        fingerprint = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+        self.path = Path(directory) / f"{fingerprint[:32]}.npz"
+        self._written = time.monotonic()
+        # Refused before the run rather than after an hour of it.
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.path.with_suffix(".probe")) as probe:
+            probe.write(b"")
+        self.path.with_suffix(".probe").unlink()
+
+    def load(self, carry: Carry, record: Record) -> tuple[int, Carry]:
+        """Rounds done and the carry after them; `record` is filled in place."""
+        if not self.path.exists():
+            return 0, carry
+        leaves, structure = jax.tree.flatten(carry)
+        try:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
+                done = int(saved["done"])
+                restored = [saved[f"carry_{i}"] for i in range(len(leaves))]
+                for name, array in vars(record).items():
+                    array[...] = saved[f"record_{name}"]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"the checkpoint {self.path} cannot be read ({error}); delete it to start anew"
+            ) from error
+        return done, jax.tree.unflatten(structure, restored)
+
+    def save(self, done: int, carry: Carry, record: Record) -> None:
+        """Write now."""
+        arrays: dict[str, Any] = {"done": np.int64(done)}
+        arrays |= {f"carry_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(carry))}
+        arrays |= {f"record_{name}": array for name, array in vars(record).items()}
+        with atomic_write(self.path) as file:
+            np.savez(file, **arrays)
+        self._written = time.monotonic()
+
+    def save_if_due(self, done: int, carry: Carry, record: Record) -> None:
+        """Write if the last one is old."""
+        if time.monotonic() - self._written >= SECONDS:
+            self.save(done, carry, record)
+
+    def discard(self) -> None:
+        """The run is complete."""
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,65 @@
+"""Checks an algorithm against the contract before a run, by shapes alone: nothing is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.problems.base import Problem
+
+from .mixing import Mixer
+from .rounds import draw_luck, play_round
+
+
+def check_contract(
+    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, problem: Problem, runs: int
+) -> None:
+    """Refuse an algorithm whose shapes, names or types are not those of the contract."""
+    name = type(algorithm).__name__
+    batch = (runs, problem.agents)
+    full = (problem.arms, *batch)
+    t = jax.ShapeDtypeStruct((), np.int32)
+    p = jax.eval_shape(lambda a, s, now: a.distribution(s, now), algorithm, state, t)
+    if p.shape != full:
+        raise ValueError(
+            f"{name}.distribution gives shape {p.shape}; expected [K, *batch] = {full}"
+        )
+    message = jax.eval_shape(lambda a, s: a.message(s), algorithm, state)
+    if set(message) != set(algorithm.leaves):
+        raise ValueError(
+            f"{name}.message sends {sorted(message)}, but its leaves declare "
+            f"{sorted(algorithm.leaves)}"
+        )
+    for leaf, value in message.items():
+        if value.shape[1:] != batch:
+            raise ValueError(
+                f"{name}.message[{leaf!r}] has shape {value.shape}; expected [..., *batch] with "
+                f"batch {batch}"
+            )
+    dtype = p.dtype
+    losses = jax.ShapeDtypeStruct((problem.arms, problem.agents), dtype)
+    luck = jax.eval_shape(
+        lambda m, now: draw_luck(now, now, m, runs, problem.agents, dtype), mixer, t
+    )
+    after, _ = jax.eval_shape(play_round, algorithm, mixer, state, losses, luck, t)
+    before = jax.eval_shape(lambda s: s, state)
+    old, new = _leaves(before), _leaves(after)
+    if old.keys() != new.keys():
+        raise ValueError(f"{name}.update gives {after}; expected a state like {before}")
+    for leaf in old:
+        if old[leaf] != new[leaf]:
+            raise ValueError(
+                f"{name}.update changes state{leaf} from {old[leaf]} to {new[leaf]}; a state "
+                "keeps its shapes and types"
+            )
+
+
+def _leaves(state: Any) -> dict[str, str]:
+    """Shape and type of each leaf by its place, for example `{".z": "float32[20, 10, 36]"}`."""
+    return {
+        jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}"
+        for path, leaf in jax.tree.leaves_with_path(state)
+    }

@@ -1,0 +1,235 @@
+"""How messages are combined: the gossip matrix in whichever form the graph makes fast.
+
+Every form takes `x` of shape `[K, R, N]` and gives `average`, Σ_u W_uv x^u, and `maximum`, over an
+agent and its neighbours. Up to 256 agents the matrix is dense, so that all networks of one size
+share one compiled program; above, the form is chosen by the graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import Array
+from fedbandits.gossip import Gossip
+
+from . import pytrees
+
+DENSE_AGENTS = 256
+# Above that, a matrix product beats gathering neighbours from about this share of pairs linked.
+_DENSE_SHARE = 0.05
+_DENSE_MEMORY_AGENTS = 20_000
+# Neighbour lists padded to the largest degree may be this many times longer than the edges.
+_PADDING = 4
+_UNROLLED_DEGREE = 8
+
+
+class Form(Protocol):
+    """One way to hold a matrix."""
+
+    def average(self, x: Array, uniform: Array) -> Array:
+        """Σ_u W_uv x^u, `[K, R, N]`; `uniform` `[R]` chooses the edge where it is random."""
+
+    def maximum(self, x: Array) -> Array:
+        """Largest of the agent's own and its neighbours' values, `[K, R, N]`."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A full matrix `[N, N]`; for the maximum its support and diagonal are what counts."""
+
+    matrix: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """One matrix product, at full precision: no TF32."""
+        return jnp.matmul(x, self.matrix, precision=jax.lax.Precision.HIGHEST)
+
+    def maximum(self, x: Array) -> Array:
+        """A pass over the agents, each lifting its neighbours."""
+
+        def lift(u: Array, largest: Array) -> Array:
+            heard = jnp.where(self.matrix[u] > 0, x[:, :, u, None], -jnp.inf)
+            return jnp.maximum(largest, heard)
+
+        return jax.lax.fori_loop(0, x.shape[-1], lift, x)
+
+
+@dataclass(frozen=True)
+class Complete:
+    """All agents linked with one weight: W = (1 - N w) I + w 11ᵀ."""
+
+    weight: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """(1 - N w) x + w Σ_u x^u."""
+        return (1 - x.shape[-1] * self.weight) * x + self.weight * x.sum(-1, keepdims=True)
+
+    def maximum(self, x: Array) -> Array:
+        """The largest of all."""
+        return jnp.broadcast_to(x.max(-1, keepdims=True), x.shape)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Neighbour lists padded to the largest degree D: `[D, N]` indices and weights, own `[N]`."""
+
+    index: Array
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Gathers one neighbour of everyone at a time; padding has weight 0."""
+
+        def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+            index, weight = row
+            return total + weight * x[..., index], None
+
+        return _over_rows(add, x * self.own, (self.index, self.weight))
+
+    def maximum(self, x: Array) -> Array:
+        """Padding points at the agent itself, which changes no maximum."""
+
+        def lift(largest: Array, row: tuple[Array]) -> tuple[Array, None]:
+            return jnp.maximum(largest, x[..., row[0]]), None
+
+        return _over_rows(lift, x, (self.index,))
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Directed edges as lists, for graphs with hubs: from, to `[M]`, weight `[M]`, own `[N]`."""
+
+    source: Array
+    target: Array
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Scatters every edge's share to its target."""
+        return (x * self.own).at[..., self.target].add(self.weight * x[..., self.source])
+
+    def maximum(self, x: Array) -> Array:
+        """Scatters every edge's value to its target."""
+        return x.at[..., self.target].max(x[..., self.source])
+
+
+@dataclass(frozen=True)
+class RandomEdge:
+    """One uniformly random edge a round, drawn anew for each run; its ends average."""
+
+    ends: Array
+    """`[E or more, 2]`; rows beyond `count` are padding."""
+    count: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:
+        """(x^u + x^v)/2 at both ends of the edge, everyone else unchanged."""
+        chosen = jnp.minimum((uniform * self.count).astype("int32"), self.count - 1)
+        u, v = self.ends[chosen].T
+        runs = jnp.arange(x.shape[1])
+        middle = (x[:, runs, u] + x[:, runs, v]) / 2
+        return x.at[:, runs, u].set(middle).at[:, runs, v].set(middle)
+
+    def maximum(self, x: Array) -> Array:
+        """Never used: see `Mixer`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """The forms an algorithm's messages need: one for averages, one for maxima."""
+
+    averages: Form | None
+    maxima: Form | None
+
+    def combine(self, how: str, x: Array, uniform: Array) -> Array:
+        """The combined messages of one leaf, `[K, R, N]`."""
+        if how == "average":
+            assert self.averages is not None
+            return self.averages.average(x, uniform)
+        assert self.maxima is not None
+        return self.maxima.maximum(x)
+
+
+def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> Mixer:
+    """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
+    needed = {leaf.combine for leaf in algorithm.leaves.values()}
+    if gossip is None or not needed:
+        return _registered(Mixer(None, None))
+    averages = _form_of_averages(gossip, dtype) if "average" in needed else None
+    maxima = _form_of_maxima(gossip, dtype) if "maximum" in needed else None
+    return _registered(Mixer(averages, maxima))
+
+
+def _registered(value: Mixer) -> Mixer:
+    pytrees.register(value)
+    return value
+
+
+def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Form:
+    network = gossip.network
+    if gossip.rule == "random_edge" and network.agents > 1:
+        ends = network.edges.astype(np.int32)
+        if network.agents <= DENSE_AGENTS:  # one shape for all networks of a size
+            most = network.agents * (network.agents - 1) // 2
+            ends = np.concatenate([ends, np.zeros((most - len(ends), 2), np.int32)])
+        return RandomEdge(ends, np.int32(len(network.edges)))
+    return _form(gossip.matrix, network.family == "complete", dtype)
+
+
+def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Form:
+    """Maxima travel over every edge of the network, in each round, whatever the averages do."""
+    import scipy.sparse as sp
+
+    network = gossip.network
+    identity = sp.eye_array(network.agents, format="csr")
+    if gossip.rule == "none":
+        return _form(identity, False, dtype)
+    return _form((network.adjacency + identity).tocsr(), network.family == "complete", dtype)
+
+
+def _form(matrix: Any, complete: bool, dtype: DTypeLike) -> Form:
+    """The form for a sparse matrix `[N, N]` whose column v holds the weights of what v hears."""
+    agents = matrix.shape[0]
+    if agents <= DENSE_AGENTS:
+        return Dense(matrix.toarray().astype(dtype))
+    incoming = matrix.T.tocsr()
+    own = incoming.diagonal()
+    if complete and incoming.nnz == agents**2 and np.ptp(off := _off_diagonal(incoming)[2]) < 1e-12:
+        return Complete(np.asarray(off[0], dtype))
+    if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
+        return Dense(matrix.toarray().astype(dtype))
+    target, source, weight = _off_diagonal(incoming)
+    degrees = np.bincount(target, minlength=agents)
+    if degrees.max(initial=0) * agents <= _PADDING * (len(weight) + agents):
+        slot = np.arange(len(target)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+        shape = (int(degrees.max(initial=0)), agents)
+        index = np.broadcast_to(np.arange(agents, dtype=np.int32), shape).copy()
+        padded = np.zeros(shape, dtype)
+        index[slot, target] = source
+        padded[slot, target] = weight
+        return Neighbours(index, padded, own.astype(dtype))
+    return Edges(
+        source.astype(np.int32), target.astype(np.int32), weight.astype(dtype), own.astype(dtype)
+    )
+
+
+def _off_diagonal(incoming: Any) -> tuple[Any, Any, Any]:
+    """Rows, columns and values beside the diagonal, sorted by row."""
+    entries = incoming.tocoo()
+    keep = (entries.row != entries.col) & (entries.data != 0)
+    return entries.row[keep], entries.col[keep], entries.data[keep]
+
+
+def _over_rows(step: Any, start: Array, rows: tuple[Array, ...]) -> Array:
+    """`step` over the rows of the neighbour lists: unrolled while they are few."""
+    if rows[0].shape[0] <= _UNROLLED_DEGREE:
+        for j in range(rows[0].shape[0]):
+            start, _ = step(start, tuple(row[j] for row in rows))
+        return start
+    return jax.lax.scan(step, start, rows)[0]

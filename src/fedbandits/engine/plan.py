@@ -1,0 +1,59 @@
+"""How a run is cut into chunks of rounds: compiled once, short enough to stop and to watch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+
+from fedbandits.problems.base import Problem
+
+# Updates of one number (an arm of an agent of a run) per chunk: about half a second of work.
+_CELLS_CPU = 2**26
+_CELLS_ACCELERATOR = 2**32
+_ROUNDS = 512
+# Losses of a chunk held at once, 64 MiB of float32; beyond that they are made round by round.
+_LOSSES = 2**24
+
+
+class Plan(NamedTuple):
+    """The chunks of a run.
+
+    Attributes:
+        horizon: T.
+        rounds: rounds in every chunk but possibly the last.
+        ahead: whether the losses of a chunk are generated all at once.
+    """
+
+    horizon: int
+    rounds: int
+    ahead: bool
+
+    def after(self, done: int) -> int:
+        """Rounds in the chunk that follows round `done`."""
+        return min(self.rounds, self.horizon - done)
+
+
+def plan(problem: Problem, runs: int) -> Plan:
+    """Chunks for this problem and number of runs."""
+    table = problem.agents * problem.arms
+    cells = _CELLS_CPU if jax.default_backend() == "cpu" else _CELLS_ACCELERATOR
+    most = min(_ROUNDS, problem.horizon, max(1, cells // (table * runs)))
+    if not problem.traced:
+        most = max(1, min(most, _LOSSES // table))
+    rounds = _even(problem.horizon, most)
+    return Plan(problem.horizon, rounds, ahead=rounds * table <= _LOSSES)
+
+
+def _even(horizon: int, most: int) -> int:
+    """At most `most` rounds, a divisor of the horizon if one is near: a remainder compiles anew.
+
+    Example:
+        >>> _even(3000, 512), _even(1009, 512), _even(5, 512)
+        (500, 505, 5)
+    """
+    for rounds in range(most, most // 2, -1):
+        if horizon % rounds == 0:
+            return rounds
+    chunks = -(-horizon // most)
+    return -(-horizon // chunks)

@@ -1,0 +1,84 @@
+"""A progress bar for people, silence for everything else; and a calm answer to Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+PATIENCE = 1.5
+"""Seconds of work before a bar appears."""
+
+
+class Progress:
+    """A bar with rounds per second and the time left, on a terminal, after `PATIENCE` seconds."""
+
+    def __init__(self, title: str, horizon: int, done: int, show: bool | None) -> None:
+        self._title = title
+        self._horizon = horizon
+        self._start = done
+        self._show = sys.stderr.isatty() if show is None else show
+        self._began = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def update(self, done: int) -> None:
+        """`done` rounds are complete."""
+        elapsed = time.monotonic() - self._began
+        if not self._show or (self._bar is None and elapsed < PATIENCE):
+            return
+        if self._bar is None:
+            self._open()
+        rate = (done - self._start) / elapsed
+        self._bar.update(self._task, completed=done, rate=f"{rate:,.0f} rounds/s")
+
+    def close(self) -> None:
+        """Leave the last state of the bar on the screen."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _open(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[rate]}"),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task(self._title, total=self._horizon, rate="")
+        self._bar.start()
+
+
+class Interruption:
+    """Whether Ctrl-C was pressed."""
+
+    requested = False
+
+
+@contextmanager
+def calm_interrupts() -> Iterator[Interruption]:
+    """The first Ctrl-C asks to stop after the chunk under way; a second stops at once."""
+    interruption = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield interruption
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def ask(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        interruption.requested = True
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield interruption
+    finally:
+        signal.signal(signal.SIGINT, previous)

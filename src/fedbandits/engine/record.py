@@ -1,0 +1,68 @@
+"""Keeps the curves of a run: float32 on the device, summed in float64 here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .rounds import AgentTotals, Curves
+
+RECORDED = 500
+"""About how many rounds a curve keeps."""
+
+Float = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def recorded_rounds(horizon: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Evenly spaced rounds, the last being T; all of them where there are few.
+
+    Example:
+        >>> recorded_rounds(3000)[:3], recorded_rounds(3000)[-1], len(recorded_rounds(3000))
+        (array([ 6, 12, 18]), np.int64(3000), 500)
+        >>> recorded_rounds(4)
+        array([1, 2, 3, 4])
+    """
+    points = min(horizon, RECORDED)
+    return -(-np.arange(1, points + 1, dtype=np.int64) * horizon // points)
+
+
+class Record:
+    """Cumulative losses, at the recorded rounds and so far.
+
+    Every field is an array, so that a checkpoint is `vars(record)`.
+    """
+
+    def __init__(self, horizon: int, runs: int, agents: int, arms: int) -> None:
+        self.times = recorded_rounds(horizon)
+        points = len(self.times)
+        self.incurred = np.zeros((points, runs))
+        self.expected = np.zeros((points, runs))
+        self.arm_loss = np.zeros((points, arms))
+        self.plays = np.zeros((points, arms, runs))
+        self.worst_lead = np.zeros(points)
+        self.incurred_so_far = np.zeros(runs)
+        self.expected_so_far = np.zeros(runs)
+        self.arm_loss_so_far = np.zeros(arms)
+        self.plays_so_far = np.zeros((arms, runs))
+        self.agent_incurred = np.zeros((runs, agents))
+        self.agent_expected = np.zeros((runs, agents))
+
+    def add(self, first: int, curves: Curves, totals: AgentTotals) -> None:
+        """Add the chunk whose first round is `first`."""
+        last = first + len(curves.incurred) - 1
+        points = np.flatnonzero((self.times >= first) & (self.times <= last))
+        rows = self.times[points] - first
+        for name, per_round in (
+            ("incurred", curves.incurred),
+            ("expected", curves.expected),
+            ("arm_loss", curves.arm_loss),
+            ("plays", curves.frequency),
+        ):
+            so_far = getattr(self, f"{name}_so_far")
+            sums = so_far + np.cumsum(np.asarray(per_round, np.float64), axis=0)
+            getattr(self, name)[points] = sums[rows]
+            so_far[...] = sums[-1]
+        self.worst_lead[points] = np.asarray(curves.worst_lead, np.float64)[rows]
+        self.agent_incurred += np.asarray(totals.incurred)
+        self.agent_expected += np.asarray(totals.expected)

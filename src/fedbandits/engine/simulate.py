@@ -1,0 +1,270 @@
+"""The verb: play a problem with an algorithm over a gossip network, many runs at once."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+
+from fedbandits import checks
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import Array
+from fedbandits.describe import describe
+from fedbandits.gossip import Gossip
+from fedbandits.problems.base import Problem, check_losses, check_shape
+
+from . import pytrees
+from .checkpoint import Checkpoint
+from .communication import communication
+from .contract import check_contract
+from .mixing import mixer
+from .plan import plan
+from .progress import Progress, calm_interrupts
+from .record import Record
+from .rounds import Carry, play_chunk
+
+if TYPE_CHECKING:
+    from fedbandits.results import Result
+
+DType = Literal["float32", "float64"]
+
+
+def simulate(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None = None,
+    runs: int = 10,
+    seed: int = 0,
+    *,
+    against: Literal["current", "final"] = "current",
+    dtype: DType = "float32",
+    checkpoint: str | Path | None = None,
+    progress: bool | None = None,
+) -> Result:
+    """Play T rounds, `runs` times over, all runs facing the same losses.
+
+    Runs differ in the agents' own randomness, a function of (seed, run, round, agent): two
+    algorithms simulated with one seed are paired, and `fb.compare` makes use of it.
+
+    Args:
+        problem: the losses.
+        algorithm: what each agent does.
+        gossip: the network and its matrix; may be left out for algorithms that send nothing.
+        runs: R.
+        seed: of the agents' randomness.
+        against: regret at time t is against the arm best up to t (`current`, the paper's
+            definition), or against the arm best at T (`final`).
+        dtype: `float32` or `float64`.
+        checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
+            there and ends bit-identical to an undisturbed one.
+        progress: show a progress bar; by default on a terminal only.
+
+    Returns:
+        the regret curves and what else is worth keeping; see `Result`.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=100)
+        >>> gossip = fb.gossip.max_degree(fb.networks.ring(4))
+        >>> fb.simulate(problem, fb.FedExp3(), gossip, runs=2).dataset.sizes["run"]
+        2
+    """
+    from fedbandits.results import build_result
+
+    _check_arguments(problem, algorithm, gossip, against, dtype)
+    runs = checks.whole(runs, "runs", least=1)
+    seed = checks.seed32(seed)
+    with precision(dtype):
+        _check_problem(problem)
+        config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
+        mix = mixer(gossip, algorithm, dtype)
+        carry, record = _start(problem, algorithm, runs, dtype)
+        check_contract(algorithm, mix, carry.state, problem, runs)
+        keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
+        carry = _play(problem, algorithm, mix, carry, record, runs, seed, keeper, progress)
+        recommended = _recommend(algorithm, carry.state, problem.horizon)
+    return build_result(
+        record,
+        recommended,
+        config,
+        communication(gossip, algorithm, problem.arms, dtype),
+        against,
+        getattr(problem, "arm_names", None),
+    )
+
+
+def precision(dtype: DType) -> AbstractContextManager[Any]:
+    """A scope in which JAX computes in `dtype`; the global flag is never touched."""
+    scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
+    return scope
+
+
+def _start(
+    problem: Problem, algorithm: AnyAlgorithm, runs: int, dtype: DType
+) -> tuple[Carry, Record]:
+    batch = (runs, problem.agents)
+    state = algorithm.init(problem.arms, problem.agents, batch, np.dtype(dtype))
+    pytrees.register(algorithm)
+    pytrees.register(problem)
+    carry = Carry(state, np.zeros(problem.agents, dtype))
+    return carry, Record(problem.horizon, runs, problem.agents, problem.arms)
+
+
+def _play(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    mix: Any,
+    carry: Carry,
+    record: Record,
+    runs: int,
+    seed: int,
+    keeper: Checkpoint | None,
+    progress: bool | None,
+) -> Carry:
+    """All chunks, from the checkpoint's last if there is one."""
+    chunks = plan(problem, runs)
+    done, carry = (0, carry) if keeper is None else keeper.load(carry, record)
+    # A copy on the device: the caller's arrays are not ours to donate.
+    carry = jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry)
+    bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
+    safe = (done, carry)
+    try:
+        with calm_interrupts() as interruption:
+            while done < problem.horizon:
+                rounds = chunks.after(done)
+                losses = _losses(problem, done + 1, rounds)
+                carry, curves, totals = play_chunk(
+                    algorithm,
+                    mix,
+                    losses,
+                    carry,
+                    np.int32(done + 1),
+                    np.uint32(seed),
+                    runs=runs,
+                    rounds=rounds,
+                    ahead=chunks.ahead,
+                    checked=problem.traced and problem.check == "during",
+                )
+                _refuse_invalid(problem, done + 1, np.asarray(curves.valid))
+                record.add(done + 1, curves, totals)
+                done += rounds
+                safe = (done, carry)
+                bar.update(done)
+                if interruption.requested:
+                    raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
+                if keeper is not None:
+                    keeper.save_if_due(done, carry, record)
+    except BaseException:
+        # `safe` was donated if the failure was inside a chunk; then the last file stands.
+        if keeper is not None and safe[0] > 0 and not _donated(safe[1]):
+            keeper.save(*safe, record)
+        raise
+    finally:
+        bar.close()
+    if keeper is not None:
+        keeper.discard()
+    return carry
+
+
+def _donated(carry: Carry) -> bool:
+    return any(x.is_deleted() for x in jax.tree.leaves(carry))
+
+
+def _losses(problem: Problem, first: int, rounds: int) -> Problem | Array:
+    """The problem itself where it can be traced, else the losses of the chunk."""
+    if problem.traced:
+        return problem
+    block = problem.block(first, first + rounds - 1)
+    if problem.check == "during":
+        check_losses(block, first, _source(problem))
+    return block.astype(jax.numpy.result_type(float), copy=False)
+
+
+def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
+    if not valid.all():
+        t = first + int(np.argmin(valid))
+        check_losses(np.asarray(problem.losses(t))[None], t, _source(problem))
+        raise ValueError(
+            f"{_source(problem)}: round {t} had losses outside [0, 1] in the compiled run but not "
+            "when asked again; the function must be a pure function of the round"
+        )
+
+
+def _recommend(algorithm: AnyAlgorithm, state: Any, horizon: int) -> np.ndarray[Any, Any]:
+    """The likeliest arm of round T + 1 for every run and agent, `[R, N]`."""
+    return np.asarray(jax.jit(_likeliest)(algorithm, state, np.int32(horizon + 1)), np.int32)
+
+
+def _likeliest(algorithm: AnyAlgorithm, state: Any, t: Array) -> Array:
+    return algorithm.distribution(state, t).argmax(axis=0)
+
+
+def _configuration(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    dtype: DType,
+) -> dict[str, Any]:
+    """Everything that decides the numbers, as plain data."""
+    from fedbandits import __version__
+
+    network = gossip and gossip.network
+    return {
+        "version": __version__,
+        "problem": problem.describe(),
+        "network": network and {"name": network.family, **describe(network.parameters)},
+        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
+        "algorithm": describe(algorithm),
+        "runs": runs,
+        "seed": seed,
+        "dtype": dtype,
+    }
+
+
+def _source(problem: Problem) -> str:
+    return f"problem {problem.describe()['name']}"
+
+
+def _check_arguments(
+    problem: Problem, algorithm: AnyAlgorithm, gossip: Gossip | None, against: str, dtype: str
+) -> None:
+    for value, kind, name in (
+        (problem, Problem, "problem"),
+        (algorithm, AnyAlgorithm.__origin__, "algorithm"),  # type: ignore[attr-defined]
+    ):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, not {value!r}")
+    if gossip is not None and not isinstance(gossip, Gossip):
+        raise TypeError(
+            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not {gossip!r}"
+        )
+    if gossip is None and algorithm.leaves:
+        raise ValueError(
+            f"{type(algorithm).__name__} sends messages and needs a gossip, for example "
+            "fb.gossip.max_degree(network)"
+        )
+    if gossip is not None and gossip.network.agents != problem.agents:
+        raise ValueError(
+            f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
+        )
+    if against not in ("current", "final"):
+        raise ValueError(f"against must be 'current' or 'final', not {against!r}")
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+
+
+def _check_problem(problem: Problem) -> None:
+    """What can be known of the losses before the run."""
+    if problem.traced:
+        shape = jax.eval_shape(problem.losses, jax.ShapeDtypeStruct((), np.int32)).shape
+        check_shape(shape, problem, _source(problem))
+    if problem.check == "before":
+        step = plan(problem, 1).rounds
+        for first in range(1, problem.horizon + 1, step):
+            block = problem.block(first, min(first + step - 1, problem.horizon))
+            check_losses(block, first, _source(problem))
