@@ -11,10 +11,11 @@ import numpy as np
 
 from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array
+from fedbandits.arrays import Array, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_shape
+from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
 from .checkpoint import Checkpoint
@@ -85,7 +86,8 @@ def simulate(
         check_contract(algorithm, mix, carry.state, problem, runs)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
         carry = _play(problem, algorithm, mix, carry, record, runs, seed, keeper, progress)
-        recommended = _recommend(algorithm, carry.state, problem.horizon)
+        after = np.int32(problem.horizon + 1)
+        recommended = np.asarray(_recommend(algorithm, carry.state, after, np.uint32(seed)))
     return build_result(
         record,
         recommended,
@@ -193,13 +195,12 @@ def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -
         )
 
 
-def _recommend(algorithm: AnyAlgorithm, state: Any, horizon: int) -> np.ndarray[Any, Any]:
-    """The likeliest arm of round T + 1 for every run and agent, `[R, N]`."""
-    return np.asarray(jax.jit(_likeliest)(algorithm, state, np.int32(horizon + 1)), np.int32)
-
-
-def _likeliest(algorithm: AnyAlgorithm, state: Any, t: Array) -> Array:
-    return algorithm.distribution(state, t).argmax(axis=0)
+@jax.jit
+def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Array:
+    """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
+    p = algorithm.distribution(state, t)
+    likeliest = (p >= p.max(axis=0) * (1 - 1e-6)).astype(p.dtype)
+    return sample(likeliest, uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
 
 
 def _configuration(

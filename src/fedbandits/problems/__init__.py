@@ -14,8 +14,10 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "bernoulli": bernoulli,
     "switching": switching,
     "from_table": from_table,
+    "from_tensor": from_tensor,
+    "scaled": scaled,
 }
-"""The problems a configuration file can name; the others take Python objects."""
+"""The problems a configuration file can name; `from_function` takes a Python object."""
 
 __all__ = [
     "REGISTRY",

@@ -78,6 +78,8 @@ def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) 
         >>> fb.problems.scaled(stars, 1, 5, rewards=True).losses(1).tolist()
         [[0.0, 1.0]]
     """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"scaled takes a problem such as from_tensor(...), not {problem!r}")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"scaled needs finite low < high, not low={low}, high={high}")
     return Scaled(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from fedbandits.arrays import Array
 
@@ -66,17 +67,17 @@ class Stored(Problem):
         return description
 
 
-def from_tensor(tensor: Any) -> Stored:
-    """Losses from an array `[T, N, K]`; a NumPy memory map is read block by block, never whole.
+def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
+    """Losses from an array by round, agent and arm, or from a `.npy` file of one.
 
-    Losses outside [0, 1] or NaN are refused before a run starts, naming round, agent and arm.
+    A file, or a NumPy memory map, is read block by block and never whole. Losses outside [0, 1] or NaN are refused before a run starts, naming round, agent and arm.
 
     Example:
         >>> problem = from_tensor(np.full((10, 3, 2), 0.5))
         >>> problem.horizon, problem.agents, problem.arms
         (10, 3, 2)
     """
-    array = tensor if isinstance(tensor, np.ndarray) else np.asarray(tensor)
+    array = _map(Path(tensor)) if isinstance(tensor, str | Path) else np.asanyarray(tensor)
     if array.ndim != 3:
         raise ValueError(f"the tensor has shape {array.shape}; expected (horizon, agents, arms)")
     if array.dtype.kind not in "biuf":
@@ -143,6 +144,16 @@ def from_table(table: pd.DataFrame | str | Path, *, fill: float | None = None) -
         tuple(names[1]),
         tuple(names[2]),
     )
+
+
+def _map(path: Path) -> np.ndarray[Any, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"no tensor at {path}")
+    try:
+        mapped: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not a .npy file of numbers ({error})") from error
+    return mapped
 
 
 def _read(table: Any) -> pd.DataFrame:

@@ -1,0 +1,274 @@
+"""The command line: arguments and what is printed; the work is done elsewhere."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from . import __version__, config, tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import Console
+
+    from .results import Result
+
+
+def _say(text: str, style: str = "", *, err: bool = False) -> None:
+    """One line, never wrapped and never read as markup: file names and [sections] stay whole."""
+    _console(err=err).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _console(*, err: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=err)
+
+
+class _Commands(TyperGroup):
+    """Turns errors and warnings into one line each, and Ctrl-C into a calm end."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt as stop:
+                _say(str(stop) or "stopped", "yellow", err=True)
+                raise typer.Exit(130) from stop
+            except (ValueError, OSError) as error:
+                if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                    raise  # the reader of a pipe went away, as in `fedbandits list | head`
+                _say(f"error: {_one_line(error)}", "red", err=True)
+                raise typer.Exit(2) from error
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    _say(f"warning: {_one_line(message)}", "yellow", err=True)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedbandits {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Federated adversarial bandits: simulate, look at networks, reproduce the paper."""
+    os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; no window is wanted
+
+
+Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
+    ] = None,
+    out: Out = Path("out"),
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder from which an interrupted run goes on.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
+) -> None:
+    """Simulate what a configuration file describes.
+
+    Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file.
+
+    \b
+    Examples:
+      fedbandits run examples/grid.toml
+      fedbandits run grid.toml --set runs=20 --set algorithm.exploration.c=0.02
+      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
+    """  # noqa: D301
+    experiment = config.load_config(file, changes or ())
+    out.mkdir(parents=True, exist_ok=True)  # refused before the run rather than after it
+    try:
+        result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(_how_to_resume(stop, file, changes, out, checkpoint)) from stop
+    if not quiet:
+        _console().print(tables.summary_table(result))
+        _say(tables.communication_line(result))
+        _say(tables.recommendation_line(result))
+    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
+    result.save(written[0])
+    _save_plot(result.plot(), *written[1:])
+    _say_written(written, quiet)
+
+
+@app.command()
+def network(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="NAME:VALUES or a .graphml file.")],
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the network into this file (.png, .pdf, .svg).")
+    ] = None,
+    horizon: Annotated[int, typer.Option(min=1, help="T, which C_W depends on.")] = 3000,
+    fastest: Annotated[
+        bool, typer.Option("--fastest", help="Also the fastest gossip, which takes a solver.")
+    ] = False,
+) -> None:
+    """Size, degrees, diameter of a network, and how fast gossip mixes on it.
+
+    \b
+    Examples:
+      fedbandits network grid:6,6
+      fedbandits network random_geometric:36,0.5,seed=0 --picture rgg.png
+      fedbandits network friends.graphml --fastest
+    """  # noqa: D301
+    graph = config.parse_network(spec)
+    _console().print(tables.network_table(graph, spec))
+    if graph.connected:
+        _console().print(tables.gossip_table(graph, horizon, fastest))
+    else:
+        _say(
+            "no gossip: information cannot reach everyone; add edges until it is connected",
+            "yellow",
+        )
+    if picture is None:
+        _say("for a picture: --picture FILE.png")
+    else:
+        _save_plot(graph.draw(), picture)
+        _say_written([picture])
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Everything a configuration file can name, with parameters and defaults.
+
+    \b
+    Example:
+      fedbandits list
+    """  # noqa: D301
+    for section in config.REGISTRIES:
+        tables.print_catalogue(section, _console())
+    _console().print(
+        "What leaves an agent is a declaration, not a privacy guarantee: neighbours can "
+        "reconstruct arms and losses from estimates.",
+        style="yellow",
+    )
+
+
+@app.command()
+def plot(
+    files: Annotated[list[Path], typer.Argument(metavar="RESULT.nc", help="Saved results.")],
+    out: Annotated[Path, typer.Option(help="The figure to write (.pdf, .png, .svg).")] = Path(
+        "out/regret.pdf"
+    ),
+    label: Annotated[
+        list[str] | None, typer.Option(help="Name of a curve: one per result, in their order.")
+    ] = None,
+) -> None:
+    """Draw the regret of several results into one figure.
+
+    \b
+    Example:
+      fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
+    """  # noqa: D301
+    from .plots import plot_regret
+    from .results import load
+
+    results = [load(file) for file in files]
+    labels = label or _labels(files, results)
+    if len(set(labels)) != len(files):
+        raise ValueError(
+            f"{len(files)} results need as many different labels, not {', '.join(labels)}; give "
+            "each a --label"
+        )
+    _save_plot(plot_regret(dict(zip(labels, results, strict=True))), out)
+    _say_written([out])
+
+
+@app.command()
+def reproduce(
+    what: Annotated[
+        str | None, typer.Argument(metavar="FIGURE", help="For example figure1; default: all.")
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each curve.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Of losses and agents.")] = 0,
+    out: Out = Path("out"),
+) -> None:
+    """Compute the paper's figures anew and compare them with the published ones.
+
+    \b
+    Examples:
+      fedbandits reproduce
+      fedbandits reproduce figure1 --runs 100
+    """  # noqa: D301
+    from .experiments import REGISTRY
+
+    for name, experiment in config.choose(REGISTRY, what).items():
+        _console().print(tables.paper_table(name, experiment(runs, seed, out)))
+        _say(f"written to {out}/{name}*")
+
+
+def _how_to_resume(
+    stop: KeyboardInterrupt,
+    file: Path,
+    changes: list[str] | None,
+    out: Path,
+    checkpoint: Path | None,
+) -> str:
+    stopped = str(stop) or "stopped"
+    if checkpoint is None:
+        return f"{stopped}; nothing is kept without --checkpoint FOLDER"
+    command = ["fedbandits", "run", str(file)]
+    for change in changes or ():
+        command += ["--set", change]
+    command += ["--out", str(out), "--checkpoint", str(checkpoint)]
+    return f"{stopped}; to go on from there: {shlex.join(command)}"
+
+
+def _save_plot(ax: Axes, *paths: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    from .plots import save_figure
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    try:
+        save_figure(figure, *paths)
+    finally:
+        plt.close(figure)
+
+
+def _say_written(paths: list[Path], quiet: bool = False) -> None:
+    for path in paths:
+        _say(str(path) if quiet else f"wrote {path}")
+
+
+def _labels(files: list[Path], results: list[Result]) -> list[str]:
+    """Algorithms, told apart by file name where one appears twice."""
+    names = [result.label for result in results]
+    return [
+        name if names.count(name) == 1 else f"{name}, {file.stem}"
+        for name, file in zip(names, files, strict=True)
+    ]

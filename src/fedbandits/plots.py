@@ -1,0 +1,68 @@
+"""Figures ready for a paper: labelled axes, bands, colours that everyone can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .files import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from .results import Result
+
+# Okabe and Ito's palette, told apart with every common form of colour blindness.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", "-.", ":")
+
+
+def new_axes(width: float = 5.0, height: float = 3.4) -> Axes:
+    """Empty axes in the house style."""
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(alpha=0.25, linewidth=0.6)
+    return ax
+
+
+def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
+    """Regret over time, one line and 95% band per result."""
+    ax = new_axes() if ax is None else ax
+    for i, (label, result) in enumerate(results.items()):
+        # Continue the palette where earlier lines of the same axes left off.
+        colour = COLOURS[len(ax.lines) % len(COLOURS)]
+        mean, low, high = result.band("regret")
+        time = result.dataset["time"]
+        style = STYLES[i // len(COLOURS) % len(STYLES)]
+        ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
+        if result.dataset.sizes["run"] > 1:
+            ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.set_xlabel("round $t$")
+    ax.set_ylabel("cumulative regret, mean over agents")
+    ax.margins(x=0)
+    ax.legend(title=_what_bands_cover(results), title_fontsize="small", frameon=False)
+    return ax
+
+
+def save_figure(figure: Figure, *paths: str | Path) -> None:
+    """Write a figure, in the format each name ends in, whole or not at all."""
+    for path in map(Path, paths):
+        kind = path.suffix.lstrip(".")
+        known = figure.canvas.get_supported_filetypes()
+        if kind not in known:
+            raise ValueError(
+                f"cannot save a figure as {path.name}; known endings: {', '.join(sorted(known))}"
+            )
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=200)
+
+
+def _what_bands_cover(results: Mapping[str, Result]) -> str | None:
+    runs = sorted({result.dataset.sizes["run"] for result in results.values()})
+    if runs == [1]:
+        return None
+    return f"band: 95% over {' or '.join(map(str, runs))} runs, same losses"

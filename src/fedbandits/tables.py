@@ -1,0 +1,140 @@
+"""What the command line prints: tables and lines, made from results and networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from . import config
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+    from .gossip import Gossip
+    from .networks import Network
+    from .results import Result
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    """The first column left-aligned, numbers right."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    return table
+
+
+def _band(low: float, high: float) -> str:
+    if low != low:  # NaN: one run has no band
+        return "-"
+    return "exact" if low == high else f"{low:,.2f} to {high:,.2f}"
+
+
+def summary_table(result: Result) -> Table:
+    """Regret at T with its bands."""
+    sizes = result.dataset.sizes
+    rounds = int(result.dataset["time"][-1])
+    table = _table(
+        "regret at T",
+        "mean",
+        "95% band",
+        title=f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, {rounds:,} rounds, "
+        f"{sizes['run']} run{'s' * (sizes['run'] > 1)}",
+    )
+    for name, mean, low, high in result.summary().itertuples():
+        table.add_row(name, f"{mean:,.2f}", _band(low, high))
+    return table
+
+
+def communication_line(result: Result) -> str:
+    """What an agent sends."""
+    sent = result.communication
+    if not sent["leaves"]:
+        return "communication: none, nothing leaves an agent"
+    leaves = ", ".join(f"{name} ({kind})" for name, kind in sent["leaves"].items())
+    return (
+        f"communication: {sent['messages']:.2f} messages, {sent['bytes']:,.0f} bytes per agent "
+        f"and round; leaves the agent: {leaves}"
+    )
+
+
+def recommendation_line(result: Result) -> str:
+    """The arm most agents would play now."""
+    import numpy as np
+
+    counts = np.bincount(result.recommended_arm.to_numpy().ravel())
+    arm = result.dataset["arm"].to_numpy()[counts.argmax()]
+    return f"recommended arm: {arm}, by {counts.max() / counts.sum():.0%} of agents and runs"
+
+
+def paper_table(name: str, comparison: pd.DataFrame) -> Table:
+    """Published beside measured."""
+    table = _table("", "t", "reference", "measured", "95% band", "source", title=name)
+    for row in comparison.to_dict("records"):
+        table.add_row(
+            row["algorithm"],
+            f"{row['time']:,}",
+            f"{row['reference']:,.1f}",
+            f"{row['measured']:,.2f}",
+            _band(row["low"], row["high"]),
+            row["source"],
+        )
+    return table
+
+
+def print_catalogue(section: str, console: Console) -> None:
+    """Everything that a section of a configuration can name."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    nested = section not in config.SECTIONS  # schedules stand inside [algorithm]
+    console.print(Text("rates in [algorithm]" if nested else f"[{section}]", "bold"))
+    for entry in config.catalogue(section):
+        head = Text.assemble((entry.name, "cyan"), f"({', '.join(entry.parameters)})")
+        console.print(Padding(head, (0, 0, 0, 2)))
+        for line in (entry.doc, *entry.notes):
+            console.print(Padding(Text(line, "dim"), (0, 0, 0, 6)))
+    console.print()
+
+
+def network_table(graph: Network, title: str) -> Table:
+    """Size, degrees and distances."""
+    degrees = graph.degrees
+    connected = graph.connected
+    rows = {
+        "agents": f"{graph.agents:,}",
+        "edges": f"{len(graph.edges):,}",
+        "degree, min / mean / max": f"{degrees.min()} / {degrees.mean():.2f} / {degrees.max()}",
+        "connected": "yes" if connected else "no",
+        "algebraic connectivity": f"{graph.algebraic_connectivity:.4g}",
+        "diameter": f"{graph.diameter}" if connected else "infinite: not connected",
+    }
+    table = _table("", "", title=title)
+    table.show_header = False
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:
+    """How fast each rule mixes."""
+    from . import gossip
+
+    rules: dict[str, Callable[[], Gossip]] = {
+        "max_degree": lambda: gossip.max_degree(graph),
+        "max_degree(lazy=False)": lambda: gossip.max_degree(graph, lazy=False),
+        "metropolis": lambda: gossip.metropolis(graph),
+    }
+    if fastest:
+        rules["fastest"] = lambda: gossip.fastest(graph)
+    table = _table("gossip", "sigma2", "gap", f"C_W({horizon:,})")
+    for name, make in rules.items():
+        matrix = make()
+        table.add_row(
+            name, f"{matrix.sigma2:.6f}", f"{matrix.gap:.4g}", f"{matrix.c_w(horizon):,.4g}"
+        )
+    return table

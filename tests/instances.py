@@ -1,0 +1,48 @@
+"""Small instances that tests share: connected graphs, losses, and one of every algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import fedbandits as fb
+from fedbandits.algorithms import REGISTRY, AnyAlgorithm
+
+# A few sizes, so that compiled programs are used again: (agents, arms, horizon).
+SIZES = [(1, 2, 1), (1, 3, 12), (2, 2, 12), (5, 3, 12), (8, 2, 12)]
+
+ALGORITHMS: dict[str, AnyAlgorithm] = {
+    "FedExp3": fb.FedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
+    "Exp3": fb.Exp3(0.7, fb.schedules.power(0.2, 1 / 3)),
+    "FedHedge": fb.FedHedge(fb.schedules.anytime(1.5)),
+    "GossipUCB": fb.GossipUCB(),
+    "Uniform": fb.Uniform(),
+}
+assert set(ALGORITHMS) == set(REGISTRY), "an algorithm has no instance for the contract tests"
+
+
+@st.composite
+def connected_networks(draw: st.DrawFn, agents: int) -> fb.Network:
+    """A path, a star, or a random tree with random further edges."""
+    if agents == 1:
+        return fb.networks.path(1)
+    shape = draw(st.sampled_from(["path", "star", "tree"]))
+    if shape == "path":
+        return fb.networks.path(agents)
+    if shape == "star":
+        return fb.networks.star(agents)
+    edges = {(draw(st.integers(0, v - 1)), v) for v in range(1, agents)}
+    pairs = [(u, v) for v in range(agents) for u in range(v)]
+    edges |= set(draw(st.lists(st.sampled_from(pairs), max_size=agents)))
+    return fb.networks.from_edges(agents, sorted(edges))
+
+
+def random_losses(agents: int, arms: int, horizon: int, seed: int) -> np.ndarray[Any, Any]:
+    """Losses `[T, N, K]` with exact zeros and ones among them."""
+    rng = np.random.default_rng(seed)
+    losses = rng.uniform(size=(horizon, agents, arms))
+    losses[rng.uniform(size=losses.shape) < 0.2] = 0.0
+    losses[rng.uniform(size=losses.shape) < 0.2] = 1.0
+    return losses

@@ -1,0 +1,278 @@
+"""The command line: what each command prints and writes, and how it fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import fedbandits as fb
+from fedbandits.cli import app
+from fedbandits.config import REGISTRIES, Experiment
+
+CONFIG = """
+runs = 2
+
+[problem]
+name = "activated_bernoulli"
+agents = 4
+arms = 3
+horizon = 20
+
+[network]
+name = "grid"
+rows = 2
+cols = 2
+
+[gossip]
+name = "max_degree"
+
+[algorithm]
+name = "FedExp3"
+"""
+
+
+def call(*args: str | Path) -> Result:
+    plain = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+    return CliRunner(env=plain).invoke(app, [str(arg) for arg in args])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    (folder / "small.toml").write_text(CONFIG)
+    assert call("run", folder / "small.toml", "--out", folder).exit_code == 0
+    return folder / "small.nc"
+
+
+def test_run(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    done = call("run", small, "--out", out, "--set", "seed=3")
+    assert done.exit_code == 0, done.stderr
+    assert "FedExp3: 4 agents, 3 arms, 20 rounds, 2 runs" in done.stdout
+    result = fb.load(out / "small.nc")
+    assert result.config["seed"] == 3
+    assert f" {float(result.band().mean[-1]):.2f} " in done.stdout
+    # Two neighbours each, three float32 numbers to either.
+    assert "2.00 messages, 24 bytes per agent and round" in done.stdout
+    assert "z (estimate)" in done.stdout
+    assert "recommended arm: " in done.stdout
+    for ending in ("nc", "png", "pdf"):
+        assert f"wrote {out / f'small.{ending}'}\n" in done.stdout
+        assert (out / f"small.{ending}").stat().st_size > 0
+
+
+def test_run_quietly_prints_only_files(small: Path, tmp_path: Path) -> None:
+    done = call("run", small, "--out", tmp_path / "out", "--quiet")
+    files = [str(tmp_path / "out" / f"small.{ending}") for ending in ("nc", "png", "pdf")]
+    assert done.stdout.split("\n") == [*files, ""]
+    assert done.stderr == ""
+
+
+def test_run_without_communication(small: Path, tmp_path: Path) -> None:
+    done = call("run", small, "--out", tmp_path, "--set", "algorithm.name=Exp3")
+    assert "communication: none" in done.stdout
+
+
+@pytest.mark.filterwarnings("default:the theorem's")
+def test_a_warning_is_one_line(small: Path, tmp_path: Path) -> None:
+    done = call("run", small, "--out", tmp_path, "--set", "algorithm.from_theorem=true")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("warning: the theorem's exploration rate")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--set", "problem.agnts=4"], "did you mean 'agents'?"),
+        (["--set", "runs=0"], "runs must be a whole number of at least 1, not 0"),
+        (["--set", "runs"], "--set runs: expected section.key=value"),
+    ],
+)
+def test_errors_are_one_line(small: Path, args: list[str], message: str) -> None:
+    failed = call("run", small, *args)
+    assert failed.exit_code == 2
+    assert failed.stdout == ""
+    assert failed.stderr.startswith("error: ")
+    assert message in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+def test_section_names_survive_in_errors(small: Path) -> None:
+    failed = call("run", small, "--set", "problem.arms=1")
+    assert f"{small} [problem] with --set problem.arms=1: arms must be" in failed.stderr
+
+
+def test_missing_and_foreign_files(tmp_path: Path) -> None:
+    failed = call("run", tmp_path / "nowhere.toml")
+    assert failed.exit_code == 2
+    assert failed.stderr == f"error: no configuration file at {tmp_path / 'nowhere.toml'}\n"
+    (tmp_path / "foreign.nc").write_text("not a result")
+    failed = call("plot", tmp_path / "foreign.nc")
+    assert failed.exit_code == 2
+    assert "is not a readable NetCDF file" in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+def test_an_unwritable_folder_is_refused_before_the_run(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Experiment, "simulate")
+    failed = call("run", small, "--out", small)  # a file where a folder should be
+    assert failed.exit_code == 2
+    assert failed.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_interrupted(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: bool
+) -> None:
+    def stop(self: Experiment, **kwargs: object) -> None:
+        raise KeyboardInterrupt("stopped after round 10 of 20")
+
+    monkeypatch.setattr(Experiment, "simulate", stop)
+    folder = tmp_path / "my checkpoints"
+    keep = ["--checkpoint", str(folder)] if checkpoint else []
+    stopped = call("run", small, "--set", "runs=3", "--out", tmp_path / "o", *keep)
+    assert stopped.exit_code == 130
+    assert stopped.stderr.startswith("stopped after round 10 of 20; ")
+    resume = f"fedbandits run {small} --set runs=3 --out {tmp_path / 'o'} --checkpoint '{folder}'"
+    assert (resume in stopped.stderr) == checkpoint
+    assert ("nothing is kept" in stopped.stderr) != checkpoint
+
+
+def test_network() -> None:
+    done = call("network", "grid:6,6", "--horizon", "1000")
+    assert done.exit_code == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
+    rows = {line[0]: line[-1] for line in lines}
+    assert rows["agents"] == "36"
+    assert rows["edges"] == "60"
+    assert rows["diameter"] == "10"
+    assert rows["connected"] == "yes"
+    network = fb.networks.grid(6, 6)
+    for name, gossip in {
+        "max_degree": fb.gossip.max_degree(network),
+        "max_degree(lazy=False)": fb.gossip.max_degree(network, lazy=False),
+        "metropolis": fb.gossip.metropolis(network),
+    }.items():
+        assert float(rows[name]) == pytest.approx(gossip.c_w(1000), rel=1e-3)
+    assert "fastest" not in done.stdout
+    assert "--picture" in done.stdout
+
+
+def test_network_with_the_fastest_gossip() -> None:
+    assert "fastest" in call("network", "ring:4", "--fastest").stdout
+
+
+def test_network_picture(tmp_path: Path) -> None:
+    picture = tmp_path / "ring.png"
+    done = call("network", "ring:5", "--picture", picture)
+    assert done.exit_code == 0, done.stderr
+    assert f"wrote {picture}" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_disconnected_network_is_described_as_far_as_it_goes(tmp_path: Path) -> None:
+    import networkx as nx
+
+    path = tmp_path / "two.graphml"
+    nx.write_graphml(nx.disjoint_union(nx.path_graph(2), nx.path_graph(3)), path)
+    done = call("network", path)
+    assert done.exit_code == 0, done.stderr
+    assert "infinite: not connected" in done.stdout
+    assert "no gossip" in done.stdout
+    assert "max_degree" not in done.stdout
+
+
+def test_a_network_with_a_typo() -> None:
+    failed = call("network", "gird:6,6")
+    assert failed.exit_code == 2
+    assert "did you mean 'grid'?" in failed.stderr
+
+
+def test_list_in_a_process_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "fedbandits", "list"], capture_output=True, text=True, check=True
+    )
+    for registry in REGISTRIES.values():
+        for name in registry:
+            assert f"{name}(" in done.stdout
+    assert "not a privacy guarantee" in done.stdout
+    assert done.stderr == ""
+
+
+def test_help_and_list_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from fedbandits.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'jax', 'scipy', 'matplotlib', 'xarray', 'pandas', 'networkx'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
+@pytest.mark.parametrize("command", ["run", "network", "list", "plot", "reproduce"])
+def test_every_help_has_an_example(command: str) -> None:
+    assert f"  fedbandits {command}" in call(command, "--help").stdout.split("Usage")[1]
+
+
+def test_version() -> None:
+    assert call("--version").stdout == f"fedbandits {fb.__version__}\n"
+
+
+def test_plot(saved: Path, tmp_path: Path) -> None:
+    figure = tmp_path / "both.pdf"
+    done = call("plot", saved, saved, "--label", "a", "--label", "b", "--out", figure)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == f"wrote {figure}\n"
+    assert figure.read_bytes().startswith(b"%PDF")
+
+
+def test_plot_names_curves_by_algorithm_and_file(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits import plots
+
+    seen: list[str] = []
+    original = plots.plot_regret
+
+    def spy(results: dict[str, fb.Result]) -> object:
+        seen.extend(results)
+        return original(results)
+
+    monkeypatch.setattr(plots, "plot_regret", spy)
+    other = tmp_path / "other.nc"
+    other.write_bytes(saved.read_bytes())
+    call("plot", saved, other, "--out", tmp_path / "x.png")
+    assert seen == ["FedExp3, small", "FedExp3, other"]
+
+
+def test_plot_with_too_few_labels(saved: Path) -> None:
+    failed = call("plot", saved, saved, "--label", "a")
+    assert failed.exit_code == 2
+    assert "2 results need as many different labels, not a" in failed.stderr
+
+
+def test_reproduce(tmp_path: Path) -> None:
+    done = call("reproduce", "figure1", "--runs", "2", "--out", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    for published in ("29.5", "33.6", "50.0", "68.5"):
+        assert published in done.stdout
+    assert (tmp_path / "figure1_left.png").exists()
+
+
+def test_reproduce_with_a_typo() -> None:
+    failed = call("reproduce", "figur1")
+    assert failed.exit_code == 2
+    assert "did you mean 'figure1'?" in failed.stderr

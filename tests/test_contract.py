@@ -1,0 +1,301 @@
+"""The four promises of the algorithm contract, for every registered algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandits as fb
+from fedbandits.algorithms import REGISTRY
+from fedbandits.arrays import sample
+from fedbandits.engine import mixing, plan, pytrees, rounds
+from fedbandits.engine.rounds import compilations
+from fedbandits.engine.simulate import precision
+from fedbandits.engine.trajectory import trajectory
+
+from . import oracle
+from .instances import ALGORITHMS, SIZES, connected_networks, random_losses
+
+compiled_round = jax.jit(rounds.play_round)
+every_algorithm = pytest.mark.parametrize("name", sorted(REGISTRY))
+
+
+def gossip_on(network: fb.Network, lazy: bool = True) -> fb.Gossip:
+    return fb.gossip.max_degree(network, lazy=lazy)
+
+
+# Federated: Definition 1 of the paper.
+
+
+@every_algorithm
+@given(st.data())
+def test_news_travels_one_hop_a_round(name: str, data: st.DataObject) -> None:
+    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    network = data.draw(connected_networks(agents))
+    u = data.draw(st.integers(0, agents - 1))
+    s = data.draw(st.integers(1, horizon))
+    losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
+    changed = losses.copy()
+    changed[s - 1, u] = 1 - changed[s - 1, u]
+    before, after = (
+        trajectory(fb.problems.from_tensor(x), ALGORITHMS[name], gossip_on(network)).distribution
+        for x in (losses, changed)
+    )
+    distance = network.distances(u)
+    for v in range(agents):
+        unknowing = s + int(distance[v])  # rounds 1, ..., s + d(u, v) cannot know
+        np.testing.assert_array_equal(before[:unknowing, :, v], after[:unknowing, :, v])
+
+
+@pytest.mark.parametrize("name", ["FedExp3", "FedHedge", "GossipUCB"])
+def test_news_does_arrive(name: str) -> None:
+    """Else the test above could not fail: along a path the news comes exactly on time."""
+    agents, arms, horizon, s = 6, 3, 30, 12
+    losses = np.full((horizon, agents, arms), 0.5)
+    changed = losses.copy()
+    changed[s - 1, 0] = [0.0, 0.9, 1.0]
+    gossip = gossip_on(fb.networks.path(agents))
+    before, after = (
+        trajectory(fb.problems.from_tensor(x), ALGORITHMS[name], gossip).messages
+        for x in (losses, changed)
+    )
+    leaf = "theta" if name == "GossipUCB" else "z"
+    for v in range(agents):
+        differs = (before[leaf][:, 0, v] != after[leaf][:, 0, v]).any(axis=-1)
+        assert int(np.argmax(differs)) + 1 == s + v + 1
+
+
+def test_a_cheat_is_caught() -> None:
+    """An algorithm that averages what neighbours learnt in the same round breaks Definition 1."""
+    agents, horizon = 4, 6
+    W = gossip_on(fb.networks.path(agents)).matrix.toarray()
+    losses = random_losses(agents, 2, horizon, 0)
+    changed = losses.copy()
+    changed[1, 0] = 1 - changed[1, 0]
+
+    def cheat(table: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        z = np.zeros((agents, 2))
+        seen = []
+        for t in range(horizon):
+            seen.append(z)
+            z = W.T @ (z + table[t])
+        return np.array(seen)
+
+    differs = (cheat(losses) != cheat(changed)).any(axis=(2,))
+    assert differs[2, 1]  # agent 1 knows in round 3 what Definition 1 allows from round 4
+
+
+# Honest about what leaves.
+
+DECLARED = {
+    "FedExp3": {"z": ("estimate", "average")},
+    "Exp3": {},
+    "FedHedge": {"z": ("estimate", "average")},
+    "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
+    "Uniform": {},
+}
+
+
+@every_algorithm
+def test_what_leaves_is_declared(name: str) -> None:
+    algorithm = ALGORITHMS[name]
+    leaves = {leaf: (x.kind, x.combine) for leaf, x in algorithm.leaves.items()}
+    assert leaves == DECLARED[name]
+    state = algorithm.init(3, 2)
+    assert set(algorithm.message(state)) == set(leaves)
+
+
+@every_algorithm
+def test_nothing_else_leaves(name: str) -> None:
+    """With the declared messages withheld, an agent's play is its own affair."""
+    agents, arms, horizon = 5, 3, 12
+    losses = random_losses(agents, arms, horizon, 1)
+    changed = losses.copy()
+    changed[:, 1:] = 1 - changed[:, 1:]
+    silent = fb.gossip.none(fb.networks.star(agents))
+    before, after = (
+        trajectory(fb.problems.from_tensor(x), ALGORITHMS[name], silent).distribution[:, :, 0]
+        for x in (losses, changed)
+    )
+    np.testing.assert_array_equal(before, after)
+
+
+# One truth: the compiled engine equals the oracle, round for round.
+
+
+def eta_anytime(agents: int, arms: int, c: float) -> oracle.Rate:
+    return lambda t: c * np.sqrt(np.log(arms) / ((arms / agents + 1) * t))
+
+
+@pytest.mark.parametrize("name", ["FedExp3", "Exp3", "FedHedge"])
+@given(st.data())
+def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
+    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    network = data.draw(connected_networks(agents))
+    gossip = gossip_on(network, lazy=data.draw(st.booleans()))
+    losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    engine = trajectory(
+        fb.problems.from_tensor(losses), ALGORITHMS[name], gossip, runs=2, seed=seed
+    )
+    W = gossip.matrix.toarray()
+    for run in range(2):
+        uniforms = engine.luck.action[:, run]
+        if name == "FedHedge":
+            truth = oracle.fedhedge(losses, W, eta_anytime(agents, arms, 1.5), uniforms)
+        else:
+            matrix = W if name == "FedExp3" else np.eye(agents)
+            truth = oracle.fedexp3(
+                losses, matrix, lambda t: 0.7, lambda t: 0.2 * t ** (-1 / 3), uniforms
+            )
+        np.testing.assert_array_equal(engine.action[:, run], truth.action)
+        np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=1e-10, atol=1e-13)
+        if "z" in engine.messages:
+            np.testing.assert_allclose(
+                engine.messages["z"][:, run], truth.z, rtol=1e-10, atol=1e-12
+            )
+
+
+@given(st.data())
+def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
+    """From the oracle's state each time, since a tie broken otherwise changes all that follows."""
+    agents, arms, _ = data.draw(st.sampled_from(SIZES))
+    network = data.draw(connected_networks(agents))
+    gossip = gossip_on(network)
+    W = gossip.matrix.toarray()
+    neighbours = [np.flatnonzero(row).tolist() for row in network.adjacency.toarray()]
+    losses = random_losses(agents, arms, 25, data.draw(st.integers(0, 99)))
+    algorithm = fb.GossipUCB()
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    state = oracle.gossip_ucb_start(agents, arms)
+    if data.draw(st.booleans()):  # far behind the neighbours: the catching-up branch
+        state.n_most[rng.integers(agents), rng.integers(arms)] = 30 * agents
+    with precision("float64"):
+        mix = mixing.mixer(gossip, algorithm, "float64")
+        pytrees.register(algorithm)
+        for t in range(1, 26):
+            uniforms = rng.uniform(size=agents)
+            now = algorithm.init(arms, agents, (1, agents), np.float64)._replace(
+                **{name: x.T[:, None, :] for name, x in vars(state).items()}
+            )
+            after, play = compiled_round(
+                algorithm, mix, now, losses[t - 1].T, rounds.Luck(uniforms[None], None), np.int32(t)
+            )
+            state, p, action = oracle.gossip_ucb_round(
+                state, losses[t - 1], W, neighbours, uniforms, t
+            )
+            np.testing.assert_allclose(np.asarray(play.p)[:, 0].T, p, rtol=1e-12)
+            np.testing.assert_array_equal(np.asarray(play.action)[0], action)
+            for name, x in vars(state).items():
+                np.testing.assert_allclose(
+                    np.asarray(getattr(after, name))[:, 0].T, x, rtol=1e-10, atol=1e-12
+                )
+
+
+@every_algorithm
+def test_one_live_agent_on_numpy_is_the_same_agent(name: str) -> None:
+    """The very same lines, on `[K]` arrays, one object per agent, messages passed by hand."""
+    agents, arms, horizon = 5, 3, 40
+    network = fb.networks.star(agents)
+    gossip = gossip_on(network)
+    W = gossip.matrix.toarray()
+    linked = network.adjacency.toarray() + np.eye(agents)
+    losses = random_losses(agents, arms, horizon, 3)
+    algorithm = ALGORITHMS[name]
+    engine = trajectory(fb.problems.from_tensor(losses), algorithm, gossip)
+    states = [algorithm.init(arms, agents, (), np.float64) for _ in range(agents)]
+    for t in range(1, horizon + 1):
+        sent = [algorithm.message(state) for state in states]
+        for v in range(agents):
+            received = {
+                leaf: sum(W[u, v] * sent[u][leaf] for u in range(agents))
+                if declared.combine == "average"
+                else np.max([sent[u][leaf] for u in range(agents) if linked[u, v]], axis=0)
+                for leaf, declared in algorithm.leaves.items()
+            }
+            p = algorithm.distribution(states[v], t)
+            np.testing.assert_allclose(engine.distribution[t - 1, 0, v], p, rtol=1e-9, atol=1e-12)
+            action = sample(p, engine.luck.action[t - 1, 0, v])
+            assert action == engine.action[t - 1, 0, v]
+            seen = losses[t - 1, v] if algorithm.feedback == "full" else losses[t - 1, v, action]
+            states[v] = algorithm.update(states[v], received, action, seen, p, t)
+
+
+# Order free: chunks, batches and layouts change nothing.
+
+
+@every_algorithm
+def test_runs_batched_differently(name: str) -> None:
+    losses = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=200, seed=5)
+    gossip = gossip_on(fb.networks.ring(8))
+    many = fb.simulate(losses, ALGORITHMS[name], gossip, runs=5, seed=9).dataset
+    few = fb.simulate(losses, ALGORITHMS[name], gossip, runs=2, seed=9).dataset
+    np.testing.assert_array_equal(many["arm_frequency"][:2], few["arm_frequency"])
+    for curve in ("regret", "expected_regret"):
+        np.testing.assert_allclose(many[curve][:2], few[curve], rtol=0, atol=1e-5)
+
+
+@every_algorithm
+def test_other_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=210, seed=5)
+    gossip = gossip_on(fb.networks.ring(8))
+    whole = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3).dataset
+    monkeypatch.setattr(plan, "_ROUNDS", 64)
+    monkeypatch.setattr(plan, "_LOSSES", 1)  # losses made round by round
+    parts = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3).dataset
+    np.testing.assert_array_equal(whole["arm_frequency"], parts["arm_frequency"])
+    for curve in ("regret", "expected_regret", "worst_regret"):
+        np.testing.assert_allclose(whole[curve], parts[curve], rtol=0, atol=1e-5)
+
+
+def test_losses_do_not_depend_on_the_algorithm_or_the_simulation_seed() -> None:
+    problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=50, seed=2)
+    one = fb.simulate(problem, fb.Exp3(), runs=2, seed=0).dataset["arm_loss"]
+    other = fb.simulate(problem, fb.Uniform(), runs=3, seed=7).dataset["arm_loss"]
+    np.testing.assert_array_equal(one, other)
+
+
+def test_problem_and_simulation_of_one_seed_are_independent() -> None:
+    """The stream is part of the key: else a problem seeded 0 would predict the arms of seed 0."""
+    from fedbandits.streams import ACTIONS, LOSSES, round_key, uniforms
+
+    a, b = (
+        np.concatenate([np.asarray(uniforms(round_key(s, 0, t), (50,))) for t in range(1, 41)])
+        for s in (ACTIONS, LOSSES)
+    )
+    assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(a.size)
+
+
+# One compilation.
+
+
+def test_a_sweep_over_learning_rates_compiles_once() -> None:
+    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=96, agents=6)
+    gossip = gossip_on(fb.networks.ring(6))
+    before = compilations()
+    for rate in (0.03, 0.1, 0.3, 1):
+        fb.simulate(problem, fb.FedExp3(rate, fb.schedules.power(rate / 10, 1 / 3)), gossip, runs=2)
+    assert compilations() == before + 1
+
+
+def test_networks_of_one_size_compile_once() -> None:
+    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=95, agents=7)
+    build = fb.networks
+    before = compilations()
+    for network in (build.ring(7), build.path(7), build.star(7), build.complete(7)):
+        for make in (fb.gossip.max_degree, fb.gossip.metropolis, fb.gossip.none):
+            fb.simulate(problem, fb.FedExp3(), make(network), runs=2, seed=len(network.edges))
+    assert compilations() == before + 1
+
+
+def test_another_seed_of_the_losses_compiles_nothing() -> None:
+    before = compilations()
+    for seed in range(3):
+        problem = fb.problems.switching(agents=3, arms=3, horizon=94, seed=seed)
+        fb.simulate(problem, fb.Exp3(), runs=2)
+    assert compilations() == before + 1

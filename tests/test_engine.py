@@ -1,0 +1,456 @@
+"""The engine: forms of the gossip matrix, precision, interruption, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.algorithms.exponential_weights import LossEstimates
+from fedbandits.arrays import Array
+from fedbandits.engine import checkpoint, mixing
+from fedbandits.engine.plan import Plan, plan
+from fedbandits.engine.trajectory import trajectory
+
+PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=0)
+GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
+
+
+# Forms of the matrix: whichever is chosen, W z and the neighbours' maximum are what they are.
+
+
+def hub_graph(agents: int) -> fb.Network:
+    return fb.networks.preferential_attachment(agents, 2, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("network", "form"),
+    [
+        (fb.networks.grid(4, 5), mixing.Dense),
+        (fb.networks.complete(300), mixing.Complete),
+        (fb.networks.grid(20, 15), mixing.Neighbours),
+        (fb.networks.random_geometric(1000, 0.08, seed=2), mixing.Neighbours),
+        (fb.networks.random_geometric(300, 0.6, seed=0), mixing.Dense),
+        (fb.networks.star(300), mixing.Edges),
+        (hub_graph(1500), mixing.Edges),
+    ],
+)
+def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
+    gossip = fb.gossip.metropolis(network)
+    mix = mixing.mixer(gossip, fb.GossipUCB(), "float32")
+    assert isinstance(mix.averages, form)
+    x = np.random.default_rng(0).normal(size=(3, 2, network.agents)).astype(np.float32)
+    combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
+    averaged = np.asarray(combine(mix, "average", x, None))
+    np.testing.assert_allclose(averaged, x @ gossip.matrix.toarray(), rtol=1e-4, atol=1e-5)
+    linked = network.adjacency.toarray() + np.eye(network.agents) > 0
+    largest = np.asarray(combine(mix, "maximum", x, None))
+    for v in range(0, network.agents, 7):
+        np.testing.assert_array_equal(largest[..., v], x[..., linked[v]].max(axis=-1))
+
+
+@pytest.mark.parametrize("agents", [5, 400])
+def test_a_matrix_that_is_not_symmetric_is_read_as_the_paper_writes_it(agents: int) -> None:
+    """z^v ← Σ_u W_uv z^u: what v hears is column v."""
+    shift = np.roll(np.eye(agents), 1, axis=1)
+    W = 0.5 * np.eye(agents) + 0.5 * shift
+    gossip = fb.gossip.from_matrix(W)
+    mix = mixing.mixer(gossip, fb.FedExp3(), "float64")
+    x = np.random.default_rng(0).normal(size=(2, 1, agents)).astype(np.float32)
+    np.testing.assert_allclose(mix.combine("average", x, None), x @ W, rtol=1e-5, atol=1e-6)
+
+
+def test_random_edge_averages_one_edge_a_round() -> None:
+    network = fb.networks.path(5)
+    gossip = fb.gossip.random_edge(network)
+    losses = np.random.default_rng(0).uniform(size=(60, 5, 2))
+    run = trajectory(fb.problems.from_tensor(losses), fb.FedHedge(0.5), gossip, runs=3, seed=1)
+    z = run.messages["z"]
+    mixed = z[1:] - losses[:-1, None]
+    used = set()
+    for t in range(59):
+        for r in range(3):
+            moved = np.flatnonzero(np.abs(mixed[t, r] - z[t, r]).max(axis=-1) > 1e-9)
+            if t == 0:
+                assert moved.size == 0  # all zeros average to zeros
+                continue
+            u, v = moved
+            assert v == u + 1
+            used.add((r, int(u)))
+            middle = (z[t, r, u] + z[t, r, v]) / 2
+            np.testing.assert_allclose(mixed[t, r, [u, v]], [middle, middle], rtol=1e-12)
+    assert {edge for _, edge in used} == {0, 1, 2, 3}
+    # Each run draws its own edges.
+    assert run.luck.edge is not None
+    assert (run.luck.edge[:, 0] != run.luck.edge[:, 1]).all()
+
+
+# Precision.
+
+
+def test_float64_and_float32_agree_to_rounding() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.ring(6))
+    narrow, wide = (
+        fb.simulate(PROBLEM, fb.FedExp3(), gossip, runs=3, dtype=d).dataset["expected_regret"]
+        for d in ("float32", "float64")
+    )
+    np.testing.assert_allclose(narrow, wide, atol=1e-4)
+    assert (np.asarray(narrow) != np.asarray(wide)).any()  # it did compute otherwise
+
+
+def test_float64_leaves_no_trace() -> None:
+    import jax.numpy as jnp
+
+    fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1, dtype="float64")
+    assert jnp.asarray(1.0).dtype == jnp.float32
+
+
+def test_no_exponent_overflows_in_200_000_rounds() -> None:
+    """One arm always wins. A raw-weights Exp3 dies at round 14,198 of this."""
+    problem = fb.problems.bernoulli([0.0, 1.0, 1.0], horizon=200_000, agents=2)
+    gossip = fb.gossip.max_degree(fb.networks.path(2))
+    for algorithm in (fb.FedExp3(0.5), fb.FedHedge(0.5)):
+        result = fb.simulate(problem, algorithm, gossip, runs=1)
+        for name, values in result.dataset.data_vars.items():
+            assert np.isfinite(values).all(), name
+        assert (result.recommended_arm == 0).all()
+        assert float(result.dataset["arm_frequency"][0, -1, 0]) > 0.99
+
+
+def test_no_exploration_at_all_stays_finite() -> None:
+    problem = fb.problems.bernoulli([0.2, 0.9], horizon=3000, agents=3)
+    result = fb.simulate(problem, fb.Exp3(2.0, exploration=0), runs=4)
+    assert np.isfinite(result.dataset["regret"]).all()
+
+
+# Regret is what the paper says it is.
+
+
+def test_regret_of_the_sampled_arms_worked_out_by_hand() -> None:
+    losses = np.random.default_rng(4).uniform(size=(80, 6, 3))
+    problem = fb.problems.from_tensor(losses)
+    data = fb.simulate(problem, fb.FedExp3(), GOSSIP, runs=2, seed=8, dtype="float64").dataset
+    run = trajectory(problem, fb.FedExp3(), GOSSIP, runs=2, seed=8)
+    mean_loss = losses.mean(axis=1)  # [T, K]
+    arms = mean_loss.cumsum(axis=0)
+    incurred = np.take_along_axis(mean_loss[:, None, :], run.action.reshape(80, -1)[:, None], 2)
+    incurred = incurred.reshape(80, 2, 6).cumsum(axis=0)
+    expected = np.einsum("trnk,tk->trn", run.distribution, mean_loss).cumsum(axis=0)
+    best = arms.min(axis=1)
+    np.testing.assert_allclose(data["regret"], (incurred.mean(2) - best[:, None]).T, atol=1e-9)
+    np.testing.assert_allclose(
+        data["expected_regret"], (expected.mean(2) - best[:, None]).T, atol=1e-9
+    )
+    worst = expected.mean(axis=1).max(axis=1) - best
+    np.testing.assert_allclose(data["worst_regret"], worst, atol=1e-9)
+    np.testing.assert_allclose(data["agent_regret"], incurred[-1] - best[-1], atol=1e-9)
+    np.testing.assert_allclose(data["agent_expected_regret"], expected[-1] - best[-1], atol=1e-9)
+    played = (run.action[..., None] == np.arange(3)).mean(axis=2).cumsum(axis=0)
+    share = (played / np.arange(1, 81)[:, None, None]).transpose(1, 0, 2)
+    np.testing.assert_allclose(data["arm_frequency"], share, atol=1e-9)
+    final = fb.simulate(
+        problem, fb.FedExp3(), GOSSIP, runs=2, seed=8, dtype="float64", against="final"
+    ).dataset
+    at_end = arms[:, arms[-1].argmin()]
+    np.testing.assert_allclose(final["regret"], (incurred.mean(2) - at_end[:, None]).T, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["FedExp3", "Exp3", "FedHedge", "GossipUCB", "Uniform"])
+def test_one_agent_one_round(name: str) -> None:
+    problem = fb.problems.from_tensor([[[0.25, 0.75]]])
+    gossip = fb.gossip.max_degree(fb.networks.path(1))
+    result = fb.simulate(problem, getattr(fb, name)(), gossip, runs=2)
+    assert result.dataset["regret"].shape == (2, 1)
+    assert set(np.round(result.dataset["regret"].values.ravel(), 6)) <= {0.0, 0.5}
+    assert result.communication["messages"] == 0
+
+
+# Chunks.
+
+
+def test_chunks_cover_the_horizon() -> None:
+    for horizon in (1, 7, 500, 512, 513, 1009, 3000, 12_800):
+        problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=horizon)
+        chunks = plan(problem, 10)
+        done, sizes = 0, set()
+        while done < horizon:
+            sizes.add(chunks.after(done))
+            done += chunks.after(done)
+        assert done == horizon
+        assert max(sizes) <= 512
+        assert len(sizes) <= 2
+    assert plan(PROBLEM, 10) == Plan(90, 90, True)
+
+
+def test_a_million_agents_are_played_in_small_chunks() -> None:
+    problem = fb.problems.activated_bernoulli(agents=10**6, arms=20, horizon=1000)
+    chunks = plan(problem, 1)
+    assert chunks.rounds <= 4
+    assert not chunks.ahead
+
+
+# Interruption.
+
+
+class Flaky:
+    """Host losses that fail once, in the given round, then never again."""
+
+    def __init__(self, fail_at: int, error: type[BaseException]) -> None:
+        self.fail_at, self.error, self.asked = fail_at, error, []  # type: ignore[var-annotated]
+
+    def __call__(self, t: int) -> np.ndarray[Any, Any]:
+        self.asked.append(t)
+        if t == self.fail_at:
+            self.fail_at = -1
+            raise self.error("the machine went away")
+        return np.random.default_rng(t).uniform(size=(6, 3))
+
+
+def flaky_problem(losses: Any) -> fb.Problem:
+    return fb.problems.from_function(losses, agents=6, arms=3, horizon=1500, host=True)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("name", ["FedExp3", "GossipUCB"])
+def test_resumed_is_bit_identical(error: type[BaseException], name: str, tmp_path: Path) -> None:
+    algorithm = getattr(fb, name)()
+    undisturbed = fb.simulate(flaky_problem(Flaky(-1, error)), algorithm, GOSSIP, runs=2)
+    losses = Flaky(1234, error)
+    problem = flaky_problem(losses)
+    with pytest.raises(error, match="went away"):
+        fb.simulate(problem, algorithm, GOSSIP, runs=2, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    losses.asked.clear()
+    resumed = fb.simulate(problem, algorithm, GOSSIP, runs=2, checkpoint=tmp_path)
+    # Rounds 1 and T are asked for to know the function by; the first 1,000 are not played again.
+    assert min(t for t in losses.asked if t > 1) == 1001
+    assert resumed.dataset.identical(undisturbed.dataset)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> None:
+    losses = Flaky(1234, RuntimeError)
+    with pytest.raises(RuntimeError):
+        fb.simulate(flaky_problem(losses), fb.Exp3(), runs=2, checkpoint=tmp_path)
+    losses.asked.clear()
+    fb.simulate(flaky_problem(losses), fb.Exp3(0.2), runs=2, checkpoint=tmp_path)
+    assert 2 in losses.asked
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_ctrl_c_ends_after_the_chunk(tmp_path: Path) -> None:
+    pressed = []
+
+    def losses(t: int) -> np.ndarray[Any, Any]:
+        if t == 600 and not pressed:
+            pressed.append(t)
+            os.kill(os.getpid(), signal.SIGINT)
+        return np.full((6, 3), 0.5)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped after round 1000 of 1500"):
+        fb.simulate(flaky_problem(losses), fb.Exp3(), runs=1, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    fb.simulate(flaky_problem(losses), fb.Exp3(), runs=1, checkpoint=tmp_path)
+
+
+def test_simulate_works_outside_the_main_thread() -> None:
+    results: list[fb.Result] = []
+    thread = threading.Thread(
+        target=lambda: results.append(fb.simulate(PROBLEM, fb.Uniform(), runs=1))
+    )
+    thread.start()
+    thread.join()
+    assert len(results) == 1
+
+
+KILLED = """
+import os, sys
+import numpy as np
+import fedbandits as fb
+from fedbandits.engine import checkpoint
+
+checkpoint.SECONDS = 0.0
+
+def losses(t):
+    if t == 1100 and sys.argv[2] == "die":
+        os.kill(os.getpid(), 9)
+    return np.random.default_rng(t).uniform(size=(6, 3))
+
+problem = fb.problems.from_function(losses, agents=6, arms=3, horizon=1500, host=True)
+gossip = fb.gossip.max_degree(fb.networks.ring(6))
+where = None if sys.argv[2] == "alone" else sys.argv[1]
+result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2, checkpoint=where)
+result.save(sys.argv[1] + "/" + sys.argv[2] + ".nc")
+"""
+
+
+def test_killed_and_run_again_is_bit_identical(tmp_path: Path) -> None:
+    def run(mode: str) -> int:
+        command = [sys.executable, "-c", KILLED, str(tmp_path), mode]
+        return subprocess.run(command, check=False, env=os.environ).returncode
+
+    assert run("die") == -signal.SIGKILL
+    assert [f.suffix for f in tmp_path.iterdir()] == [".npz"]
+    assert run("again") == 0
+    assert run("alone") == 0
+    again, alone = (fb.load(tmp_path / f"{mode}.nc").dataset for mode in ("again", "alone"))
+    assert again.identical(alone)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        fb.simulate(
+            flaky_problem(Flaky(1234, RuntimeError)), fb.Exp3(), runs=2, checkpoint=tmp_path
+        )
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"cannot be read .* delete it to start anew"):
+        fb.simulate(flaky_problem(Flaky(-1, RuntimeError)), fb.Exp3(), runs=2, checkpoint=tmp_path)
+
+
+def test_an_unwritable_checkpoint_directory_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        fb.simulate(PROBLEM, fb.Exp3(), runs=1, checkpoint=tmp_path / "file")
+    assert checkpoint.SECONDS == 30.0
+
+
+# Progress.
+
+
+def test_quiet_when_not_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    fb.simulate(PROBLEM, fb.Exp3(), runs=1)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_shows_rate_and_time_left(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits.engine import progress
+
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    fb.simulate(PROBLEM, fb.Exp3(), runs=1, progress=True)
+    shown = capfd.readouterr().err
+    assert "Exp3" in shown
+    assert "90/90" in shown
+    assert "rounds/s" in shown
+
+
+# Communication.
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "gossip", "messages", "sent"),
+    [
+        (fb.FedExp3(), fb.gossip.max_degree(fb.networks.ring(6)), 2, 2 * 3 * 4),
+        (fb.FedExp3(), fb.gossip.max_degree(fb.networks.complete(6)), 5, 5 * 3 * 4),
+        (fb.FedExp3(), fb.gossip.none(fb.networks.ring(6)), 0, 0),
+        (fb.FedExp3(), fb.gossip.random_edge(fb.networks.ring(6)), 2 / 6, 2 / 6 * 3 * 4),
+        (fb.GossipUCB(), fb.gossip.max_degree(fb.networks.path(6)), 10 / 6, 10 / 6 * 2 * 3 * 4),
+        (fb.GossipUCB(), fb.gossip.random_edge(fb.networks.ring(6)), 2, (2 + 2 / 6) * 3 * 4),
+        (fb.Exp3(), fb.gossip.max_degree(fb.networks.ring(6)), 0, 0),
+        (fb.Uniform(), None, 0, 0),
+    ],
+)
+def test_messages_and_bytes(
+    algorithm: Any, gossip: fb.Gossip | None, messages: float, sent: float
+) -> None:
+    result = fb.simulate(PROBLEM, algorithm, gossip, runs=1)
+    assert result.communication["messages"] == pytest.approx(messages)
+    assert result.communication["bytes"] == pytest.approx(sent)
+    assert result.communication["leaves"] == {k: v.kind for k, v in algorithm.leaves.items()}
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"runs": 0}, "runs must be a whole number of at least 1, not 0"),
+        ({"seed": -3}, "seed must be .* at least 0, not -3"),
+        ({"against": "best"}, "against must be 'current' or 'final', not 'best'"),
+        ({"dtype": "float16"}, "dtype must be 'float32' or 'float64', not 'float16'"),
+        ({"gossip": None}, "FedExp3 sends messages and needs a gossip"),
+        (
+            {"gossip": fb.gossip.max_degree(fb.networks.ring(5))},
+            "the problem has 6 agents but the network has 5",
+        ),
+    ],
+)
+def test_refused(arguments: dict[str, Any], message: str) -> None:
+    call: dict[str, Any] = {"gossip": GOSSIP, "runs": 1} | arguments
+    with pytest.raises(ValueError, match=message):
+        fb.simulate(PROBLEM, fb.FedExp3(), **call)
+
+
+def test_refused_types() -> None:
+    with pytest.raises(TypeError, match="problem must be a Problem"):
+        fb.simulate(np.zeros((3, 2, 2)), fb.Exp3())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="algorithm must be a Algorithm"):
+        fb.simulate(PROBLEM, fb.Exp3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="gossip must be a Gossip such as"):
+        fb.simulate(PROBLEM, fb.FedExp3(), fb.networks.ring(6))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Odd(fb.Algorithm[LossEstimates]):
+    """Keeps the contract; each of its children breaks it in one place."""
+
+    leaves: ClassVar[Mapping[str, fb.Leaf]] = {"z": fb.Leaf("estimate", "average")}
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: Any = np.float32
+    ) -> LossEstimates:
+        return LossEstimates.zeros(arms, agents, batch, dtype)
+
+    def distribution(self, state: LossEstimates, t: Array) -> Array:
+        return state.z[0] if type(self) is OddDistribution else state.z + 0.5
+
+    def message(self, state: LossEstimates) -> dict[str, Array]:
+        return {"other": state.z} if type(self) is OddMessage else {"z": state.z}
+
+    def update(
+        self,
+        state: LossEstimates,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,
+    ) -> LossEstimates:
+        return state._replace(z=state.z[:1] if type(self) is OddUpdate else state.z)
+
+
+class OddDistribution(Odd): ...
+
+
+class OddMessage(Odd): ...
+
+
+class OddUpdate(Odd): ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (OddDistribution, r"OddDistribution.distribution gives shape \(1, 6\); expected .*3, 1, 6"),
+        (OddMessage, r"OddMessage.message sends \['other'\], but its leaves declare \['z'\]"),
+        (OddUpdate, r"OddUpdate.update changes state.z from float32\[3, 1, 6\] to float32\[1,"),
+    ],
+)
+def test_an_algorithm_that_breaks_the_contract_is_told_where(kind: type[Odd], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fb.simulate(PROBLEM, kind(), GOSSIP, runs=1)

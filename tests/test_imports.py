@@ -1,0 +1,44 @@
+"""Importing the package loads NumPy only; everything heavy waits until it is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = "jax scipy networkx cvxpy pyamg xarray pandas pyarrow matplotlib typer rich h5netcdf"
+
+
+def loaded_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys; print(*{{m.partition('.')[0] for m in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_numpy_only() -> None:
+    loaded = loaded_after("import fedbandits")
+    assert "numpy" in loaded
+    assert not loaded & set(HEAVY.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import fedbandits.engine.simulate",
+        "import fedbandits as fb; fb.simulate",
+    ],
+)
+def test_engine_needs_no_plotting_or_command_line(statement: str) -> None:
+    loaded = loaded_after(statement)
+    assert "jax" in loaded
+    assert not loaded & {"matplotlib", "typer", "rich", "cvxpy", "xarray", "pandas", "networkx"}
+
+
+def test_every_public_name_is_there() -> None:
+    import fedbandits as fb
+
+    assert all(hasattr(fb, name) for name in fb.__all__)
+    assert "simulate" in dir(fb)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        fb.nonsense  # type: ignore[attr-defined]  # noqa: B018

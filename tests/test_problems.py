@@ -1,0 +1,287 @@
+"""Problems: what the losses are, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedbandits as fb
+from fedbandits.problems import coins
+
+Float = np.ndarray[Any, Any]
+
+
+def table(horizon: int = 3, agents: int = 2, arms: int = 2) -> pd.DataFrame:
+    rows = [
+        (t, f"agent{v}", f"arm{i}", (t + v + i) % 3 / 2)
+        for t in range(1, horizon + 1)
+        for v in range(agents)
+        for i in range(arms)
+    ]
+    return pd.DataFrame(rows, columns=["time", "agent", "arm", "loss"])
+
+
+def test_activated_bernoulli_is_the_papers() -> None:
+    problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=400, seed=0)
+    losses = problem.block(1, 400)
+    assert set(np.unique(losses)) == {0.0, 1.0}
+    # Arm K always costs an activated agent 1: exactly N/2 agents a round, without replacement.
+    active = losses[:, :, -1] == 1
+    np.testing.assert_array_equal(active.sum(axis=1), 18)
+    assert (losses[:, :, 0] == 0).all()
+    assert (losses[~active] == 0).all()
+    # Means (i - 1)/(K - 1) among the activated: 7,200 coins an arm, 4.5 standard errors.
+    means = losses[active].mean(axis=0)
+    mu = np.arange(20) / 19
+    assert (np.abs(means - mu) <= 4.5 * np.sqrt(mu * (1 - mu) / 7200) + 1e-6).all()
+    # Every agent is activated half the time: 400 rounds, 4.5 standard errors.
+    assert np.abs(active.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(400)
+
+
+def test_losses_are_a_pure_function_of_seed_and_round() -> None:
+    make = fb.problems.activated_bernoulli
+    a, b, other = (make(5, 4, 50, seed=s) for s in (3, 3, 4))
+    np.testing.assert_array_equal(a.losses(17), b.losses(17))
+    assert (np.asarray(a.block(1, 50)) != np.asarray(other.block(1, 50))).any()
+    assert (np.asarray(a.losses(1)) != np.asarray(a.losses(2))).any()
+
+
+def test_fixed_activation_never_moves() -> None:
+    problem = fb.problems.fixed_activation(agents=10, arms=3, horizon=200, active=4, seed=1)
+    ever = (problem.block(1, 200) > 0).any(axis=(0, 2))
+    assert ever.sum() == 4
+    chosen = fb.problems.fixed_activation(agents=10, arms=3, horizon=200, active=[2, 5])
+    assert np.flatnonzero((chosen.block(1, 200) > 0).any(axis=(0, 2))).tolist() == [2, 5]
+
+
+def test_bernoulli_has_the_means_it_was_given() -> None:
+    means = np.array([[0.0, 0.2, 1.0], [0.9, 0.5, 0.05]])
+    losses = fb.problems.bernoulli(means, horizon=4000, seed=2).block(1, 4000)
+    error = np.abs(losses.mean(axis=0) - means)
+    assert (error <= 4.5 * np.sqrt(means * (1 - means) / 4000) + 1e-6).all()
+
+
+@pytest.mark.parametrize(("horizon", "parts"), [(400, 4), (403, 4), (5, 5), (7, 1)])
+def test_switching_has_equal_parts_with_another_best_arm(horizon: int, parts: int) -> None:
+    problem = fb.problems.switching(6, 8, horizon, parts=parts, best=0.0, other=1.0, seed=3)
+    best = problem.block(1, horizon).mean(axis=1).argmin(axis=1)
+    changes = np.flatnonzero(np.diff(best)) + 1
+    assert len(changes) == parts - 1
+    lengths = np.diff([0, *changes, horizon])
+    assert lengths.max() - lengths.min() <= 1
+    np.testing.assert_array_equal(best[[0, *changes]], problem.best_arms)
+
+
+def test_tensor_and_memory_map(tmp_path: Path) -> None:
+    losses = np.random.default_rng(0).uniform(size=(30, 4, 3))
+    np.save(tmp_path / "losses.npy", losses)
+    mapped = np.load(tmp_path / "losses.npy", mmap_mode="r")
+    gossip = fb.gossip.max_degree(fb.networks.ring(4))
+    a, b, c = (
+        fb.simulate(fb.problems.from_tensor(x), fb.FedExp3(), gossip, runs=2).dataset
+        for x in (losses, mapped, tmp_path / "losses.npy")
+    )
+    assert a.identical(b)
+    assert a.identical(c)
+    np.testing.assert_allclose(a["arm_loss"], losses.mean(axis=1).cumsum(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet", "to_pandas"])
+def test_table_in_every_form(kind: str, tmp_path: Path) -> None:
+    frame = table().sample(frac=1, random_state=0)  # the order of rows must not matter
+    source: Any = frame
+    if kind == "csv":
+        frame.to_csv(tmp_path / "losses.csv", index=False)
+        source = tmp_path / "losses.csv"
+    elif kind == "parquet":
+        frame.to_parquet(tmp_path / "losses.parquet")
+        source = str(tmp_path / "losses.parquet")
+    elif kind == "to_pandas":
+
+        class Other:
+            def to_pandas(self) -> pd.DataFrame:
+                return frame
+
+        source = Other()
+    problem = fb.problems.from_table(source)
+    assert (problem.horizon, problem.agents, problem.arms) == (3, 2, 2)
+    assert problem.agent_names == ("agent0", "agent1")
+    expected = [[[(t + v + i) % 3 / 2 for i in range(2)] for v in range(2)] for t in (1, 2, 3)]
+    np.testing.assert_array_equal(problem.block(1, 3), expected)
+
+
+def test_table_names_reach_the_result() -> None:
+    result = fb.simulate(fb.problems.from_table(table()), fb.Uniform(), runs=2)
+    assert result.dataset["arm"].values.tolist() == ["arm0", "arm1"]
+
+
+def test_traced_and_host_functions_agree() -> None:
+    import jax.numpy as jnp
+
+    def traced(t: Any) -> Any:
+        return jnp.stack([jnp.full(3, 0.25), jnp.arange(3) / 4 + (t % 2) / 4])
+
+    def host(t: int) -> Float:
+        return np.stack([np.full(3, 0.25), np.arange(3) / 4 + (t % 2) / 4])
+
+    make = fb.problems.from_function
+    a, b = (
+        fb.simulate(make(f, agents=2, arms=3, horizon=40, host=h), fb.Exp3(), runs=2).dataset
+        for f, h in ((traced, False), (host, True))
+    )
+    np.testing.assert_allclose(a["regret"], b["regret"], atol=1e-6)
+
+
+def test_scaled_rewards() -> None:
+    stars = np.random.default_rng(0).integers(1, 6, (20, 3, 4)).astype(float)
+    problem = fb.problems.scaled(fb.problems.from_tensor(stars), 1, 5, rewards=True)
+    np.testing.assert_allclose(problem.block(1, 20), (5 - stars) / 4)
+    result = fb.simulate(problem, fb.Uniform(), runs=2)
+    np.testing.assert_allclose(
+        result.dataset["arm_loss"][-1], ((5 - stars) / 4).mean(axis=1).sum(axis=0), rtol=1e-6
+    )
+    # A generated problem can be scaled too, and is then checked while it runs.
+    milder = fb.problems.scaled(fb.problems.bernoulli([0.2, 0.8], 30, agents=2), 0, 2)
+    assert float(np.max(milder.block(1, 30))) == 0.5
+    fb.simulate(milder, fb.Uniform(), runs=1)
+
+
+def test_descriptions_tell_problems_apart() -> None:
+    make = fb.problems.from_tensor
+    one, other = np.zeros((5, 2, 2)), np.zeros((5, 2, 2))
+    other[4, 1, 1] = 0.5
+    assert make(one).describe() == make(one.copy()).describe()
+    assert make(one).describe() != make(other).describe()
+    functions = [
+        fb.problems.from_function(f, agents=2, arms=2, horizon=3, host=True)
+        for f in (lambda t: one[0], lambda t: other[4])
+    ]
+    assert functions[0].describe() != functions[1].describe()
+
+
+# What is refused, each before it costs anything.
+
+MAKE = fb.problems.activated_bernoulli
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MAKE(agents=0, arms=2, horizon=5), "agents must be .* at least 1, not 0"),
+        (lambda: MAKE(agents=3, arms=1, horizon=5), "arms must be .* at least 2, not 1"),
+        (lambda: MAKE(agents=3, arms=2, horizon=0), "horizon must be .* at least 1, not 0"),
+        (lambda: MAKE(3, 2, 5, active=4), "active must be at most .* 3, not 4"),
+        (lambda: MAKE(3, 2, 5, means=[0.1, 1.2]), r"means must be in \[0, 1\], but at arm 1"),
+        (lambda: MAKE(3, 2, 5, means=[0.1]), r"means has shape \(1,\); expected .* \(2,\)"),
+        (lambda: MAKE(3, 2, 5, seed=-1), "seed must be .* at least 0, not -1"),
+        (lambda: MAKE(3, 2, 5, seed=2**32), r"seed must be below 2\*\*32"),
+        (lambda: fb.problems.fixed_activation(3, 2, 5, active=[7]), "agent 7; .* 0 to 2"),
+        (lambda: fb.problems.fixed_activation(3, 2, 5, active=[]), "active is empty"),
+        (lambda: fb.problems.bernoulli([[0.5, float("nan")]], 5), "agent 0, arm 1 it is nan"),
+        (lambda: fb.problems.bernoulli([0.5, 0.5], 5), r"\(agents, arms\), or \(arms,\)"),
+        (lambda: fb.problems.bernoulli([[0.5, 0.5]], 5, agents=3), "1 rows, but agents is 3"),
+        (lambda: fb.problems.switching(3, 2, 5, parts=6), "parts must be at most .* 5, not 6"),
+        (lambda: fb.problems.switching(3, 2, 5, best=-0.1), r"best must be in \[0, 1\]"),
+        (lambda: fb.problems.from_tensor(np.zeros((3, 2))), r"\(3, 2\); expected \(horizon"),
+        (lambda: fb.problems.from_tensor(np.zeros((3, 2, 1))), "arms must be .* at least 2"),
+        (lambda: fb.problems.scaled(MAKE(3, 2, 5), 2, 1), "low < high, not low=2, high=1"),
+        (lambda: fb.problems.from_table(table().drop(columns="arm")), "no column 'arm'"),
+        (lambda: fb.problems.from_table(table().iloc[:0]), "no rows"),
+        (lambda: fb.problems.from_table(table().iloc[1:]), "no row for 1 of 12 cells, .* time 1"),
+        (
+            lambda: fb.problems.from_table(pd.concat([table(), table().iloc[:1]])),
+            "more than one loss for time 1, agent agent0, arm arm0: the second is in row 13",
+        ),
+        (lambda: fb.problems.from_table(table().replace({"agent1": None})), "no agent in row 3"),
+        (
+            lambda: fb.problems.from_table(table().astype({"loss": object}).replace(1.0, "x")),
+            "loss in row .* is 'x', not a number",
+        ),
+    ],
+)
+def test_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MAKE(agents=2.5, arms=2, horizon=5), "agents must be a whole number.*2.5"),
+        (lambda: MAKE(agents=True, arms=2, horizon=5), "agents must be a whole number.*True"),
+        (lambda: fb.problems.from_tensor(np.full((2, 2, 2), "a")), "expected numbers"),
+        (lambda: fb.problems.scaled(np.zeros((2, 2, 2)), 0, 1), "scaled takes a problem"),
+        (lambda: fb.problems.from_table(3), "a table is a DataFrame or a file path, not int"),
+        (lambda: fb.problems.from_function(3, agents=1, arms=2, horizon=1), "must be callable"),
+    ],
+)
+def test_refused_types(make: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_missing_and_foreign_tables(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no table at"):
+        fb.problems.from_table(tmp_path / "none.csv")
+    (tmp_path / "losses.xls").write_text("")
+    with pytest.raises(ValueError, match=r"neither \.csv nor \.parquet"):
+        fb.problems.from_table(tmp_path / "losses.xls")
+
+
+def test_missing_and_foreign_tensors(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no tensor at"):
+        fb.problems.from_tensor(tmp_path / "none.npy")
+    (tmp_path / "losses.npy").write_text("hello")
+    with pytest.raises(ValueError, match=r"losses\.npy is not a \.npy file"):
+        fb.problems.from_tensor(str(tmp_path / "losses.npy"))
+
+
+def test_table_fill() -> None:
+    problem = fb.problems.from_table(table().iloc[1:], fill=0.125)
+    assert problem.losses(1)[0, 0] == 0.125
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -0.01, 1.01, float("inf")])
+def test_bad_loss_deep_in_a_tensor_is_found_before_the_run(bad: float) -> None:
+    losses = np.zeros((3000, 3, 2))
+    losses[2998, 2, 1] = bad
+    with pytest.raises(ValueError, match=r"round 2999, agent 2, arm 1 is .*not in \[0, 1\]"):
+        fb.simulate(fb.problems.from_tensor(losses), fb.Exp3(), runs=1)
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_bad_loss_inside_a_chunk_of_a_function(host: bool) -> None:
+    import jax.numpy as jnp
+
+    def losses(t: Any) -> Any:
+        xp = np if host else jnp
+        return xp.where(xp.arange(6).reshape(3, 2) == 5, xp.where(t == 777, 1.5, 0.0), 0.5)
+
+    problem = fb.problems.from_function(losses, agents=3, arms=2, horizon=1000, host=host)
+    with pytest.raises(ValueError, match=r"round 777, agent 2, arm 1 is 1\.5"):
+        fb.simulate(problem, fb.Exp3(), runs=1)
+
+
+def test_scaled_losses_outside_the_range_are_found() -> None:
+    stars = np.full((10, 2, 2), 3.0)
+    stars[6, 1, 0] = 5.5
+    problem = fb.problems.scaled(fb.problems.from_tensor(stars), 1, 5)
+    with pytest.raises(ValueError, match="round 7, agent 1, arm 0"):
+        fb.simulate(problem, fb.Exp3(), runs=1)
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_wrong_shape_of_a_function(host: bool) -> None:
+    problem = fb.problems.from_function(
+        lambda t: np.zeros((2, 3)), agents=3, arms=2, horizon=5, host=host
+    )
+    with pytest.raises(ValueError, match=r"shape \(2, 3\); expected \(agents, arms\) = \(3, 2\)"):
+        fb.simulate(problem, fb.Exp3(), runs=1)
+
+
+def test_paper_means() -> None:
+    np.testing.assert_allclose(coins.paper_means(20), np.arange(20) / 19, rtol=1e-6)

@@ -1,0 +1,204 @@
+"""Results: bands, tables, files, comparisons, plots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+import fedbandits as fb
+from fedbandits.plots import plot_regret, save_figure
+from fedbandits.results import FORMAT
+
+mpl.use("agg")
+
+PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=0)
+GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
+
+
+@pytest.fixture(scope="module")
+def result() -> fb.Result:
+    return fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=5)
+
+
+@pytest.fixture(scope="module")
+def other() -> fb.Result:
+    return fb.simulate(PROBLEM, fb.Exp3(), GOSSIP, runs=5)
+
+
+def test_dimensions(result: fb.Result) -> None:
+    dims = {name: values.dims for name, values in result.dataset.data_vars.items()}
+    assert dims == {
+        "regret": ("run", "time"),
+        "expected_regret": ("run", "time"),
+        "worst_regret": ("time",),
+        "agent_regret": ("run", "agent"),
+        "agent_expected_regret": ("run", "agent"),
+        "arm_loss": ("time", "arm"),
+        "arm_frequency": ("run", "time", "arm"),
+        "recommended_arm": ("run", "agent"),
+    }
+    assert result.dataset["time"].values.tolist() == list(range(1, 91))
+    np.testing.assert_allclose(result.dataset["arm_frequency"].sum("arm"), 1, rtol=1e-6)
+    np.testing.assert_allclose(
+        result.dataset["agent_regret"].mean("agent"),
+        result.dataset["regret"].isel(time=-1),
+        atol=1e-4,
+    )
+
+
+def test_configuration_says_what_was_run(result: fb.Result) -> None:
+    config = result.config
+    assert config["version"] == fb.__version__
+    assert config["algorithm"]["learning_rate"] == {"name": "Constant", "value": 0.1}
+    assert config["problem"]["agents"] == 6
+    assert (config["network"]["name"], config["gossip"]["name"]) == ("ring", "max_degree")
+    assert (config["runs"], config["seed"], config["dtype"]) == (5, 0, "float32")
+
+
+def test_band_is_students_t(result: fb.Result) -> None:
+    mean, low, high = result.band("regret")
+    values = result.dataset["regret"].values[:, -1]
+    expected = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
+    np.testing.assert_allclose([low[-1], high[-1]], expected, rtol=1e-9)
+    assert float(mean[-1]) == pytest.approx(values.mean())
+
+
+def test_one_run_has_no_band() -> None:
+    single = fb.simulate(PROBLEM, fb.Uniform(), runs=1)
+    assert np.isnan(single.band().low).all()
+    single.plot()
+
+
+def test_summary(result: fb.Result) -> None:
+    table = result.summary()
+    assert list(table.columns) == ["regret", "low", "high"]
+    assert table.loc["mean agent", "regret"] == pytest.approx(
+        float(result.dataset["regret"].isel(time=-1).mean())
+    )
+    worst = table[table.index.str.startswith("worst agent")].iloc[0]
+    assert worst["regret"] == pytest.approx(
+        float(result.dataset["worst_regret"].isel(time=-1)), abs=1e-4
+    )
+    assert worst["low"] < worst["regret"] < worst["high"]
+    uniform = fb.simulate(PROBLEM, fb.Uniform(), runs=2).dataset["expected_regret"]
+    assert table.loc["uniform play, exact", "regret"] == pytest.approx(
+        float(uniform.isel(time=-1)[0]), abs=1e-4
+    )
+    assert "mean agent" in repr(result)
+
+
+def test_against_goes_both_ways(result: fb.Result) -> None:
+    final = result.against("final")
+    assert final.dataset.attrs["against"] == "final"
+    best = int(result.dataset["arm_loss"].isel(time=-1).argmin("arm"))
+    gap = result.dataset["arm_loss"].min("arm") - result.dataset["arm_loss"].isel(arm=best)
+    np.testing.assert_allclose(final.dataset["regret"] - result.dataset["regret"], [gap] * 5)
+    back = final.against("current").dataset
+    xr.testing.assert_allclose(back, result.dataset)
+    with pytest.raises(ValueError, match="against must be 'current' or 'final', not 'x'"):
+        result.against("x")  # type: ignore[arg-type]
+
+
+def test_saved_and_loaded(result: fb.Result, tmp_path: Path) -> None:
+    path = result.save(tmp_path / "a" / "grid.nc")
+    loaded = fb.load(path)
+    assert loaded.dataset.identical(result.dataset)
+    assert loaded.config == result.config
+    assert [f.name for f in path.parent.iterdir()] == ["grid.nc"]
+
+
+def test_a_failed_save_leaves_the_old_file(
+    result: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = result.save(tmp_path / "grid.nc")
+    old = path.read_bytes()
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", full)
+    with pytest.raises(OSError, match="No space left"):
+        result.save(path)
+    assert path.read_bytes() == old
+    assert [f.name for f in tmp_path.iterdir()] == ["grid.nc"]
+
+
+def test_foreign_and_broken_files(result: fb.Result, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no result file at"):
+        fb.load(tmp_path / "none.nc")
+    path = result.save(tmp_path / "grid.nc")
+    whole = path.read_bytes()
+    for size in (0, 100, len(whole) // 2, len(whole) - 100):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"grid\.nc is not a readable NetCDF file"):
+            fb.load(path)
+    path.write_text("hello")
+    with pytest.raises(ValueError, match="not a readable NetCDF file"):
+        fb.load(path)
+    xr.Dataset({"x": ("y", [1.0])}).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match="not a fedbandits result"):
+        fb.load(path)
+    fb.Result(result.dataset.assign_attrs(fedbandits_format=FORMAT + 1)).save(path)
+    with pytest.raises(ValueError, match="of layout 2; this version reads 1"):
+        fb.load(path)
+    fb.Result(result.dataset.drop_vars("regret")).save(path)
+    with pytest.raises(ValueError, match="lacks regret"):
+        fb.load(path)
+    with pytest.raises(ValueError, match=r"end the name in \.nc, not grid\.pkl"):
+        result.save(tmp_path / "grid.pkl")
+
+
+def test_compare_is_paired(result: fb.Result, other: fb.Result) -> None:
+    comparison = fb.compare(result, other)
+    difference = (result.dataset["regret"] - other.dataset["regret"]).values[:, -1]
+    row = comparison.summary().loc["FedExp3 - Exp3"]
+    assert row["difference"] == pytest.approx(difference.mean())
+    expected = stats.t.interval(0.95, 4, difference.mean(), stats.sem(difference))
+    np.testing.assert_allclose([row["low"], row["high"]], expected, rtol=1e-9)
+    assert "FedExp3 - Exp3" in repr(comparison)
+    same = fb.compare(result, result).summary().iloc[0]
+    assert (same == 0).all()
+
+
+def test_compare_refuses_what_is_not_comparable(result: fb.Result) -> None:
+    elsewhere = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=1)
+    with pytest.raises(ValueError, match="did not face the same losses"):
+        fb.compare(result, fb.simulate(elsewhere, fb.Exp3(), runs=5))
+    with pytest.raises(ValueError, match="5 and 2 entries along run"):
+        fb.compare(result, fb.simulate(PROBLEM, fb.Exp3(), runs=2))
+    with pytest.raises(ValueError, match="against the current best arm and one against the final"):
+        fb.compare(result, result.against("final"))
+
+
+def test_plot_says_what_it_shows(result: fb.Result, other: fb.Result, tmp_path: Path) -> None:
+    ax = plot_regret({"FedExp3": result, "Exp3": other})
+    assert ax.get_xlabel() == "round $t$"
+    assert "regret" in ax.get_ylabel()
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_title().get_text() == "band: 95% over 5 runs, same losses"
+    assert [text.get_text() for text in legend.get_texts()] == ["FedExp3", "Exp3"]
+    assert len({line.get_color() for line in ax.lines}) == 2
+    assert len(ax.collections) == 2
+    figure = ax.figure
+    save_figure(figure, tmp_path / "a.pdf", tmp_path / "a.png", tmp_path / "a.svg")  # type: ignore[arg-type]
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    with pytest.raises(ValueError, match=r"cannot save a figure as a\.txt"):
+        save_figure(figure, tmp_path / "a.txt")  # type: ignore[arg-type]
+
+
+def test_recommended_arm() -> None:
+    problem = fb.problems.bernoulli([0.9, 0.0, 0.8], horizon=2000, agents=6)
+    result = fb.simulate(problem, fb.FedExp3(0.5), GOSSIP, runs=3)
+    assert result.recommended_arm.dims == ("run", "agent")
+    assert (result.recommended_arm == 1).all()
+    # Among equals no arm is favoured: uniform play recommends each about as often.
+    uniform = fb.simulate(problem, fb.Uniform(), runs=200).recommended_arm
+    counts = np.bincount(uniform.values.ravel(), minlength=3)
+    assert np.abs(counts - 400).max() < 4.5 * np.sqrt(1200 * 2 / 9)

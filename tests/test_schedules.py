@@ -1,0 +1,114 @@
+"""Rates: their values, their checks, and the theorem's."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.algorithms.exponential_weights import LossEstimates
+
+STATE = LossEstimates(np.zeros(20), np.float64(36))
+
+
+def test_values() -> None:
+    assert fb.schedules.constant(0.1)(7, STATE) == 0.1
+    assert fb.schedules.power(0.01, 1 / 3)(27, STATE) == pytest.approx(0.01 / 3)
+    expected = 1.5 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 9))
+    assert fb.schedules.anytime(1.5)(9, STATE) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: fb.FedExp3(learning_rate=-0.1), "learning_rate must be .* >= 0, not -0.1"),
+        (lambda: fb.FedExp3(exploration=-0.1), "exploration must be .* >= 0, not -0.1"),
+        (lambda: fb.FedExp3(exploration=1.5), "exploration is a probability .* not 1.5"),
+        (lambda: fb.Exp3(learning_rate=math.nan), "learning_rate must be a finite number"),
+        (lambda: fb.FedHedge(learning_rate=-1), "learning_rate must be .* >= 0, not -1"),
+        (lambda: fb.schedules.power(-1, 0.5), r"power\(c, \.\.\.\) must be .* not -1"),
+        (lambda: fb.schedules.power(1, -0.5), r"power\(\.\.\., a\) must be .* not -0.5"),
+        (lambda: fb.schedules.anytime(math.inf), r"anytime\(c\) must be a finite number"),
+    ],
+)
+def test_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_refused_types() -> None:
+    with pytest.raises(TypeError, match="must be a number or a schedule such as"):
+        fb.FedExp3(learning_rate="fast")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"constant\(value\) must be a number, not '1'"):
+        fb.schedules.constant("1")  # type: ignore[arg-type]
+
+
+def test_round_one_uses_the_first_rate() -> None:
+    """η_0 := η_1, and x_{t+1} uses η_t."""
+    z = np.array([0.0, 1.0])
+    algorithm = fb.FedHedge(fb.schedules.power(1.0, 1.0))
+    for t, eta in ((1, 1.0), (2, 1.0), (3, 0.5), (5, 0.25)):
+        p = algorithm.distribution(LossEstimates(z, np.float64(1)), t)
+        assert p[1] / p[0] == pytest.approx(math.exp(-eta))
+
+
+def test_theorem_rates_on_the_complete_graph() -> None:
+    """(C_W + 1/2) K² ln K is about 18,600 for N=36, K=20 on the complete graph's own W."""
+    gossip = fb.gossip.max_degree(fb.networks.complete(36), lazy=False)
+    c_w = 6 / 1 + 3  # sqrt(N) below 2 ln T + ln N, and σ2 = 1 - 36/36 = 0
+    assert gossip.c_w(3000) == pytest.approx(c_w)
+    needed = fb.bounds.horizon_needed(gossip, arms=20)
+    assert needed == math.ceil((c_w + 0.5) * 400 * math.log(20))
+    rates = fb.bounds.theorem_rates(gossip, arms=20, horizon=30_000)
+    gamma = ((c_w + 0.5) * 400 * math.log(20) / 30_000) ** (1 / 3)
+    assert rates.exploration_at_horizon == pytest.approx(gamma)
+    assert rates.learning_rate == pytest.approx(math.log(20) / (30_000 * gamma))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fb.FedExp3.from_theorem(gossip, arms=20, horizon=30_000)
+
+
+def test_horizon_needed_is_the_least() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.path(3))
+    needed = int(fb.bounds.horizon_needed(gossip, arms=4))
+    at = fb.bounds.theorem_rates(gossip, arms=4, horizon=needed)
+    below = fb.bounds.theorem_rates(gossip, arms=4, horizon=needed - 1)
+    assert at.exploration_at_horizon <= 1 < below.exploration_at_horizon
+
+
+def test_theorem_below_its_horizon_warns_and_plays_uniformly() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.grid(6, 6))
+    needed = fb.bounds.horizon_needed(gossip, arms=20)
+    with pytest.warns(UserWarning, match=f"falls to 1 at horizon {needed:,.0f}"):
+        algorithm = fb.FedExp3.from_theorem(gossip, arms=20, horizon=3000)
+    problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=3000, seed=0)
+    result = fb.simulate(problem, algorithm, gossip, runs=2)
+    uniform = fb.simulate(problem, fb.Uniform(), gossip, runs=2)
+    np.testing.assert_allclose(
+        result.dataset["expected_regret"], uniform.dataset["expected_regret"], rtol=1e-5
+    )
+
+
+def test_no_gap_no_theorem() -> None:
+    gossip = fb.gossip.none(fb.networks.ring(5))
+    assert math.isinf(fb.bounds.horizon_needed(gossip, arms=3))
+    with pytest.warns(UserWarning, match="falls to 1 at horizon inf"):
+        fb.FedExp3.from_theorem(gossip, arms=3, horizon=100)
+
+
+def test_full_information_rate() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.ring(5))
+    algorithm = fb.FedHedge.from_theorem(gossip, arms=3, horizon=100)
+    expected = math.sqrt(math.log(3) / ((gossip.c_w(100) + 0.5) * 100))
+    assert algorithm.learning_rate(1, STATE) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("arms", "horizon"), [(1, 10), (2, 0)])
+def test_theorem_needs_a_problem(arms: int, horizon: int) -> None:
+    gossip = fb.gossip.max_degree(fb.networks.ring(5))
+    with pytest.raises(ValueError, match="must be at least"):
+        fb.FedExp3.from_theorem(gossip, arms=arms, horizon=horizon)
