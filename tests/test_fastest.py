@@ -1,4 +1,4 @@
-"""The fastest gossip: known optima, never worse than the simple rules, and the large-graph methods."""
+"""The fastest gossip: known optima, never worse than the simple rules, large graphs."""
 
 from __future__ import annotations
 

@@ -603,10 +603,9 @@ def rough_modes(laplacian: Sparse, count: int = 1) -> tuple[Floats, Floats]:
 
 
 def _dense_modes(laplacian: Sparse, first: int, last: int) -> tuple[Floats, Floats]:
-    from scipy.linalg import eigh
-
-    values, vectors = eigh(laplacian.toarray(), subset_by_index=(first, last))
-    return values, vectors
+    # all of them: LAPACK's range solver can return none of a repeated eigenvalue
+    values, vectors = np.linalg.eigh(laplacian.toarray())
+    return values[first : last + 1], vectors[:, first : last + 1]
 
 
 def _lobpcg(

@@ -21,20 +21,22 @@ class Progress:
     def __init__(self, title: str, horizon: int, done: int, show: bool | None) -> None:
         self._title = title
         self._horizon = horizon
-        self._start = done
+        self._done = done
         self._show = sys.stderr.isatty() if show is None else show
-        self._began = time.monotonic()
+        self._began = self._then = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
 
     def update(self, done: int) -> None:
         """`done` rounds are complete."""
-        elapsed = time.monotonic() - self._began
-        if not self._show or (self._bar is None and elapsed < PATIENCE):
+        now = time.monotonic()
+        # Of the last chunk alone: the first one compiles.
+        rate = (done - self._done) / max(now - self._then, 1e-9)
+        self._done, self._then = done, now
+        if not self._show or (self._bar is None and now - self._began < PATIENCE):
             return
         if self._bar is None:
             self._open()
-        rate = (done - self._start) / elapsed
         self._bar.update(self._task, completed=done, rate=f"{rate:,.0f} rounds/s")
 
     def close(self) -> None:
