@@ -22,6 +22,6 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     blocks = examples(name)
     assert len(blocks) >= 3
-    scope: dict[str, object] = {"__name__": name}
+    scope: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:  # later blocks may build on earlier ones, as a reader would
-        exec(compile(block, name, "exec"), scope)
+        exec(compile(block, name, "exec", dont_inherit=True), scope)

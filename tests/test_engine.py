@@ -207,7 +207,8 @@ class Flaky:
     """Host losses that fail once, in the given round, then never again."""
 
     def __init__(self, fail_at: int, error: type[BaseException]) -> None:
-        self.fail_at, self.error, self.asked = fail_at, error, []  # type: ignore[var-annotated]
+        self.fail_at, self.error = fail_at, error
+        self.asked: list[int] = []
 
     def __call__(self, t: int) -> np.ndarray[Any, Any]:
         self.asked.append(t)
@@ -250,7 +251,7 @@ def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> N
 
 
 def test_ctrl_c_ends_after_the_chunk(tmp_path: Path) -> None:
-    pressed = []
+    pressed: list[int] = []
 
     def losses(t: int) -> np.ndarray[Any, Any]:
         if t == 600 and not pressed:

@@ -168,6 +168,11 @@ def test_descriptions_tell_problems_apart() -> None:
 MAKE = fb.problems.activated_bernoulli
 
 
+def untyped(function: Any) -> Any:
+    """For calls that a type checker would refuse, as a user without one would make them."""
+    return function
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -211,12 +216,21 @@ def test_refused(make: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MAKE(agents=2.5, arms=2, horizon=5), "agents must be a whole number.*2.5"),
+        (
+            lambda: untyped(MAKE)(agents=2.5, arms=2, horizon=5),
+            "agents must be a whole number.*2.5",
+        ),
         (lambda: MAKE(agents=True, arms=2, horizon=5), "agents must be a whole number.*True"),
         (lambda: fb.problems.from_tensor(np.full((2, 2, 2), "a")), "expected numbers"),
-        (lambda: fb.problems.scaled(np.zeros((2, 2, 2)), 0, 1), "scaled takes a problem"),
-        (lambda: fb.problems.from_table(3), "a table is a DataFrame or a file path, not int"),
-        (lambda: fb.problems.from_function(3, agents=1, arms=2, horizon=1), "must be callable"),
+        (lambda: untyped(fb.problems.scaled)(np.zeros((2, 2, 2)), 0, 1), "scaled takes a problem"),
+        (
+            lambda: untyped(fb.problems.from_table)(3),
+            "a table is a DataFrame or a file path, not int",
+        ),
+        (
+            lambda: untyped(fb.problems.from_function)(3, agents=1, arms=2, horizon=1),
+            "must be callable",
+        ),
     ],
 )
 def test_refused_types(make: Any, message: str) -> None:

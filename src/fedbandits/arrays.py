@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import numpy as np
-
 Array: TypeAlias = Any
 """A NumPy array, a JAX array or a traced JAX value: whatever `__array_namespace__` answers for."""
 

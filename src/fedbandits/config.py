@@ -115,10 +115,6 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
 
     Returns:
         the experiment, ready to `simulate()`.
-
-    Example:
-        >>> experiment = load_config("examples/grid.toml", ["runs=2"])  # doctest: +SKIP
-        >>> experiment.simulate().summary()  # doctest: +SKIP
     """
     source = Path(path)
     config = _read_toml(source)

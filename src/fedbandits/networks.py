@@ -539,19 +539,21 @@ def hops(matrix: Sparse, source: int) -> npt.NDArray[np.int32]:
 def _bounded_diameter(adjacency: Sparse) -> int:
     """Exact diameter by bounding eccentricities (Takes and Kosters, 2011).
 
-    A search from u gives every w: max(d, ecc(u) - d) ≤ ecc(w) ≤ ecc(u) + d, d = d(u, w); few
-    searches settle all agents.
+    A search from u gives every w: max(d, ecc(u) - d) ≤ ecc(w) ≤ ecc(u) + d, d = d(u, w). And of
+    two agents further apart than the best so far, one is more than half of it from the hub
+    (Crescenzi et al., 2013). Few searches settle all agents.
     """
     n = adjacency.shape[0]
     lower, upper = np.zeros(n, np.int64), np.full(n, n)
     source, outward = int(np.argmax(np.diff(adjacency.indptr))), True
+    from_hub = hops(adjacency, source)
     while True:
         distance = hops(adjacency, source)
         eccentricity = distance.max()
         lower = np.maximum(lower, np.maximum(distance, eccentricity - distance))
         upper = np.minimum(upper, eccentricity + distance)
         upper[source] = eccentricity
-        unsettled = np.flatnonzero(upper > lower.max())
+        unsettled = np.flatnonzero((upper > lower.max()) & (2 * from_hub > lower.max()))
         if not len(unsettled):
             return int(lower.max())
         pick = np.argmax(upper[unsettled]) if outward else np.argmin(lower[unsettled])

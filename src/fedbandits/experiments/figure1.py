@@ -45,9 +45,6 @@ def left(runs: int = 10, seed: int = 0, out: Path = Path("out")) -> pd.DataFrame
 
     Returns:
         published against measured, as `against_paper` gives it.
-
-    Example:
-        >>> left(runs=10)  # doctest: +SKIP
     """
     import matplotlib.pyplot as plt
 

@@ -70,7 +70,8 @@ class Stored(Problem):
 def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     """Losses from an array by round, agent and arm, or from a `.npy` file of one.
 
-    A file, or a NumPy memory map, is read block by block and never whole. Losses outside [0, 1] or NaN are refused before a run starts, naming round, agent and arm.
+    A file, or a NumPy memory map, is read block by block and never whole. Losses outside [0, 1] or
+    NaN are refused before a run starts, naming round, agent and arm.
 
     Example:
         >>> problem = from_tensor(np.full((10, 3, 2), 0.5))
