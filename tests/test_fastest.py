@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fedbandits import fastest, gossip, networks
 from fedbandits.gossip import Gossip
-from fedbandits.networks import Floats, Network
+from fedbandits.networks import Network
+from fedbandits.sparse_graphs import Floats
 
 from .instances import connected_networks
 

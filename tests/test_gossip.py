@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandits import gossip, networks
+from fedbandits import gossip, networks, spectra
 from fedbandits.gossip import Gossip
 from fedbandits.networks import Network
 
@@ -176,7 +176,7 @@ def test_c_w() -> None:
     ids=str,
 )
 def test_sparse_sigma2_equals_the_dense_one(made: Gossip) -> None:
-    assert made.network.agents > networks.DENSE_AGENTS
+    assert made.network.agents > spectra.DENSE_AGENTS
     assert made.gap == pytest.approx(1 - dense_sigma2(made.matrix), rel=1e-6, abs=1e-12)
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbandits import networks
+from fedbandits import networks, spectra
 from fedbandits.networks import Network
 
 MILLION = 1_000_000
@@ -129,7 +129,7 @@ def test_distances_diameter_and_connectivity_agree_with_networkx(network: Networ
 )
 def test_sparse_eigenvalues_and_diameter_equal_dense_ones(network: Network) -> None:
     assert network.connected
-    assert network.agents > networks.DENSE_AGENTS
+    assert network.agents > spectra.DENSE_AGENTS
     spectrum = dense_laplacian(network)
     # dense eigenvalues are themselves only good to about 1e-12 of the largest
     error = 1e-12 * spectrum[-1]

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .networks import Floats, Ints, laplacian_of, rough_modes, smooth_modes, symmetric
+from .sparse_graphs import Floats, Ints, laplacian_of, symmetric
+from .spectra import rough_modes, smooth_modes
 
 SDP_AGENTS = 40
-"""Up to here the semidefinite program takes a few seconds; its time grows as N^5 or worse."""
+"""Up to here the semidefinite program takes a few seconds; its time grows faster than N⁴."""
 
-CUT_EDGES = 20_000
-"""Up to here a linear program over all edges takes a few seconds."""
+CUT_EDGES = 10_000
+"""Up to here the linear programs over all edges take a minute or less together."""
 
 _CUTS = 5  # eigenvectors looked at, from either end of the spectrum
 _NEGLIGIBLE = 1e-7  # weights below are solver noise, not links worth a message

@@ -16,21 +16,14 @@ import numpy as np
 
 from .checks import whole
 from .describe import array_hash
-from .networks import (
-    Floats,
-    Network,
-    call,
-    count_components,
-    from_edges,
-    laplacian_of,
-    rough_modes,
-    smooth_modes,
-    square,
-    symmetric,
-)
+from .networks import Network, from_edges
+from .networks.base import call
+from .networks.given import square
+from .sparse_graphs import Floats, count_components, laplacian_of, symmetric
+from .spectra import rough_modes, smooth_modes
 
 if TYPE_CHECKING:
-    from .networks import Sparse
+    from .sparse_graphs import Sparse
 
 _SUM_TOLERANCE = 1e-8
 _ROUNDING = 1e-13

@@ -1,0 +1,269 @@
+"""What a network is: an undirected simple graph of agents, with the numbers the theory needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.checks import whole
+from fedbandits.sparse_graphs import (
+    Floats,
+    Ints,
+    bounded_diameter,
+    count_components,
+    hops,
+    laplacian_of,
+    symmetric,
+)
+from fedbandits.spectra import rough_modes, smooth_modes
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+
+    from fedbandits.sparse_graphs import Sparse
+
+_LABELLED_AGENTS = 60
+_SPRING_AGENTS = 500
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Network:
+    """An undirected simple graph; agents are 0 … N-1. Made by the functions of this module.
+
+    Arguments:
+        agents: N.
+        edges: [E, 2], each row u < v, rows sorted and unique.
+        family: the constructor's name.
+        parameters: its arguments as plain data; a hash stands for edges that were given.
+        positions: [N, 2] where to draw the agents, or None.
+
+    Example:
+        >>> from fedbandits.networks import grid
+        >>> network = grid(2, 3)
+        >>> network
+        grid(rows=2, cols=3)
+        >>> network.degrees
+        array([2, 3, 2, 2, 3, 2])
+        >>> network.diameter
+        3
+    """
+
+    agents: int
+    edges: Ints
+    family: str
+    parameters: Mapping[str, Any]
+    positions: Floats | None = None
+
+    @cached_property
+    def name(self) -> str:
+        """The call that made it, hashes shortened."""
+        return call(self.family, self.parameters)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @cached_property
+    def degrees(self) -> Ints:
+        """[N] numbers of neighbours."""
+        return np.bincount(self.edges.ravel(), minlength=self.agents)
+
+    @cached_property
+    def max_degree(self) -> int:
+        """d_max."""
+        return int(self.degrees.max())
+
+    @cached_property
+    def adjacency(self) -> Sparse:
+        """A: [N, N] sparse, 1.0 at both (u, v) and (v, u) of every edge."""
+        return symmetric(self.agents, self.edges, np.ones(len(self.edges)))
+
+    @cached_property
+    def laplacian(self) -> Sparse:
+        """L = D - A: [N, N] sparse."""
+        return laplacian_of(self.adjacency)
+
+    @cached_property
+    def components(self) -> int:
+        """How many connected parts there are."""
+        if self._closed_form is not None:
+            return 1
+        return count_components(self.adjacency)
+
+    @property
+    def connected(self) -> bool:
+        """Whether every agent reaches every other; one agent alone is connected."""
+        return self.components == 1
+
+    @cached_property
+    def algebraic_connectivity(self) -> float:
+        """λ_{N-1}, the second smallest eigenvalue of L; 0 when disconnected or N = 1."""
+        if self._closed_form is not None:
+            return self._closed_form[0]
+        return float(smooth_modes(self.laplacian)[0][0]) if self.connected else 0.0
+
+    @cached_property
+    def largest_laplacian_eigenvalue(self) -> float:
+        """λ_1, the largest eigenvalue of L; 0 when there is no edge."""
+        if self._closed_form is not None:
+            return self._closed_form[1]
+        return float(rough_modes(self.laplacian)[0][0]) if len(self.edges) else 0.0
+
+    @cached_property
+    def diameter(self) -> int:
+        """The largest distance between two agents, in hops."""
+        if self._closed_form is not None:
+            return self._closed_form[2]
+        if not self.connected:
+            raise ValueError(
+                f"{self.name} has {self.components} components, so no diameter; "
+                "take a connected network (`network.connected`)"
+            )
+        return bounded_diameter(self.adjacency)
+
+    def distances(self, agent: int | None = None) -> npt.NDArray[np.int32]:
+        """Hops from every agent to every other, or from one agent; -1 where there is no way.
+
+        Arguments:
+            agent: the one to measure from; None for all.
+
+        Returns:
+            [N, N], or [N] for one agent.
+
+        Example:
+            >>> from fedbandits.networks import ring
+            >>> ring(5).distances(0)
+            array([0, 1, 2, 2, 1], dtype=int32)
+        """
+        if agent is None:
+            return np.stack([hops(self.adjacency, v) for v in range(self.agents)])
+        source = whole(agent, "agent", least=0)
+        if source >= self.agents:
+            raise ValueError(f"agent must be below {self.agents} on {self.name}, not {source}")
+        return hops(self.adjacency, source)
+
+    def to_networkx(self) -> nx.Graph[int]:
+        """The same graph for networkx, with nodes 0 … N-1."""
+        import networkx as nx
+
+        graph: nx.Graph[int] = nx.empty_graph(self.agents)
+        graph.add_edges_from(self.edges.tolist())
+        return graph
+
+    def draw(self, path: str | Path | None = None, ax: Axes | None = None) -> Axes:
+        """Draw agents and edges; numbers on the agents where there is room.
+
+        Arguments:
+            path: a file to save to (.svg, .pdf, .png, …); None saves nothing.
+            ax: matplotlib axes to draw on; None makes new ones.
+
+        Returns:
+            the matplotlib axes.
+        """
+        from matplotlib.collections import LineCollection
+        from matplotlib.figure import Figure
+
+        if ax is None and path is None:
+            from matplotlib import pyplot as plt
+
+            ax = plt.subplots(figsize=(5, 5))[1]
+        elif ax is None:  # a figure that is only saved needs no window
+            ax = Figure(figsize=(5, 5)).subplots()
+        where = self._layout()
+        lines = LineCollection(
+            list(where[self.edges]), colors="0.6", linewidths=min(1.0, 300 / self.agents + 0.1)
+        )
+        lines.set_rasterized(len(self.edges) > 20_000)  # keeps vector files small
+        ax.add_collection(lines)
+        labelled = self.agents <= _LABELLED_AGENTS
+        size = 160.0 if labelled else max(0.2, 4_000 / self.agents)
+        ax.scatter(where[:, 0], where[:, 1], s=size, zorder=2, rasterized=self.agents > 20_000)
+        if labelled:
+            for v, (x, y) in enumerate(where):
+                ax.text(x, y, str(v), ha="center", va="center", fontsize=7, color="white")
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.set_axis_off()
+        ax.set_title(self.name, fontsize=9)
+        if path is not None:
+            ax.get_figure(root=True).savefig(path)  # type: ignore[union-attr]
+        return ax
+
+    def _layout(self) -> Floats:
+        if self.positions is not None:
+            return self.positions
+        if self.agents > _SPRING_AGENTS:  # spring layouts are quadratic
+            return circle(self.agents)
+        import networkx as nx
+
+        spots = nx.spring_layout(self.to_networkx(), seed=0)
+        return np.array([spots[v] for v in range(self.agents)], np.float64)
+
+    @cached_property
+    def _closed_form(self) -> tuple[float, float, int] | None:
+        """(λ_{N-1}, λ_1, diameter) where the family has them in closed form."""
+        n, sides = self.agents, self.parameters
+        if n == 1:
+            return 0.0, 0.0, 0
+        match self.family:
+            case "complete":
+                return float(n), float(n), 1
+            case "star" if n > 2:
+                return 1.0, float(n), 2
+            case "ring":  # 4 sin²(πk/N), k = 0 … N-1
+                return _sin2(1, n), _sin2(n // 2, n), n // 2
+            case "path" | "star":  # 4 sin²(πk/2N); the star of two is a path
+                return _sin2(1, 2 * n), _sin2(n - 1, 2 * n), n - 1
+            case "grid":  # sums of a path's eigenvalues, one from each side
+                rows, cols = sides["rows"], sides["cols"]
+                top = _sin2(rows - 1, 2 * rows) + _sin2(cols - 1, 2 * cols)
+                return _sin2(1, 2 * max(rows, cols)), top, rows + cols - 2
+        return None
+
+
+def build(
+    family: str,
+    agents: int,
+    edges: npt.NDArray[Any],
+    parameters: Mapping[str, Any],
+    positions: Floats | None = None,
+) -> Network:
+    """A network from edges known to be valid, in any order."""
+    if agents >= 2**31:
+        raise ValueError(f"agents must be below 2**31, not {agents}")
+    pairs = np.sort(edges.astype(np.int64).reshape(-1, 2), axis=1)
+    keys = np.sort(pairs[:, 0] * agents + pairs[:, 1])  # one sort of numbers, not of pairs
+    ordered = np.column_stack(np.divmod(keys, agents))
+    ordered.flags.writeable = False
+    return Network(agents, ordered, family, parameters, positions)
+
+
+def call(name: str, parameters: Mapping[str, Any]) -> str:
+    """`name(key=value, …)`, with hashes cut to eight digits.
+
+    Example:
+        >>> call("from_edges", {"agents": 3, "edges_sha256": "0123456789abcdef"})
+        'from_edges(agents=3, edges_sha256=01234567)'
+    """
+    shown = (
+        f"{key}={value[:8] if key.endswith('sha256') else value}"
+        for key, value in parameters.items()
+    )
+    return f"{name}({', '.join(shown)})"
+
+
+def circle(agents: int) -> Floats:
+    """[N, 2] points on the unit circle."""
+    angle = np.arange(agents) * (2 * math.pi / max(agents, 1))
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _sin2(k: int, n: int) -> float:
+    """4 sin²(πk/n)."""
+    return 4 * math.sin(math.pi * k / n) ** 2

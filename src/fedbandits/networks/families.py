@@ -1,0 +1,171 @@
+"""Families of networks, each made from a few numbers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from fedbandits.checks import unit_interval, whole
+from fedbandits.sparse_graphs import Ints
+
+from .base import Network, build, circle
+
+
+def complete(agents: int) -> Network:
+    """Every agent linked to every other.
+
+    Example:
+        >>> complete(4).algebraic_connectivity
+        4.0
+    """
+    n = whole(agents, "agents", least=1)
+    edges = np.column_stack(np.triu_indices(n, 1))
+    return build("complete", n, edges, {"agents": n}, circle(n))
+
+
+def grid(rows: int, cols: int) -> Network:
+    """A rows × cols lattice; agent r·cols + c stands in row r, column c.
+
+    Example:
+        >>> grid(2, 2).edges.tolist()
+        [[0, 1], [0, 2], [1, 3], [2, 3]]
+    """
+    rows, cols = whole(rows, "rows", least=1), whole(cols, "cols", least=1)
+    index = np.arange(rows * cols).reshape(rows, cols)
+    across = np.column_stack([index[:, :-1].ravel(), index[:, 1:].ravel()])
+    down = np.column_stack([index[:-1].ravel(), index[1:].ravel()])
+    spots = np.column_stack([index.ravel() % cols, -(index.ravel() // cols)]).astype(np.float64)
+    edges = np.concatenate([across, down])
+    return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots)
+
+
+def ring(agents: int) -> Network:
+    """A cycle of at least three agents.
+
+    Example:
+        >>> ring(4).edges.tolist()
+        [[0, 1], [0, 3], [1, 2], [2, 3]]
+    """
+    n = whole(agents, "agents", least=1)
+    if n < 3:
+        raise ValueError(f"a ring needs at least 3 agents, not {n}; for fewer use path({n})")
+    edges = np.concatenate([_chain(0, n), [[0, n - 1]]])
+    return build("ring", n, edges, {"agents": n}, circle(n))
+
+
+def path(agents: int) -> Network:
+    """Agents in a line.
+
+    Example:
+        >>> path(3).edges.tolist()
+        [[0, 1], [1, 2]]
+    """
+    n = whole(agents, "agents", least=1)
+    spots = np.column_stack([np.arange(n), np.zeros(n)]).astype(np.float64)
+    return build("path", n, _chain(0, n), {"agents": n}, spots)
+
+
+def star(agents: int) -> Network:
+    """Agent 0 linked to all others.
+
+    Example:
+        >>> star(4).degrees
+        array([3, 1, 1, 1])
+    """
+    n = whole(agents, "agents", least=1)
+    edges = np.column_stack([np.zeros(n - 1, np.int64), np.arange(1, n)])
+    spots = np.concatenate([np.zeros((1, 2)), circle(n - 1)])
+    return build("star", n, edges, {"agents": n}, spots)
+
+
+def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
+    """Uniform positions in the unit square, linked where at most `radius` apart.
+
+    The same graph as networkx.random_geometric_graph(agents, radius, seed=seed). May be
+    disconnected: see `network.connected`.
+
+    Example:
+        >>> len(random_geometric(36, 0.3, seed=0).edges)
+        151
+    """
+    from scipy.spatial import cKDTree
+
+    n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
+    if not radius >= 0:
+        raise ValueError(f"radius must be 0 or more, not {radius}")
+    draw = random.Random(seed).random
+    spots = np.fromiter((draw() for _ in range(2 * n)), np.float64, 2 * n).reshape(n, 2)
+    edges = cKDTree(spots).query_pairs(radius, output_type="ndarray")
+    parameters = {"agents": n, "radius": float(radius), "seed": seed}
+    return build("random_geometric", n, edges, parameters, spots)
+
+
+def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
+    """Every pair linked with the same probability, independently.
+
+    The same graph as networkx.fast_gnp_random_graph(agents, probability, seed=seed). May be
+    disconnected: see `network.connected`.
+
+    Example:
+        >>> erdos_renyi(5, 1.0).edges.shape
+        (10, 2)
+    """
+    import networkx as nx
+
+    n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
+    chance = float(unit_interval(probability, "probability"))
+    graph = nx.fast_gnp_random_graph(n, chance, seed=seed)
+    parameters = {"agents": n, "probability": chance, "seed": seed}
+    return build("erdos_renyi", n, np.array(list(graph.edges)), parameters)
+
+
+def two_clusters(cluster: int, path: int) -> Network:
+    """Two cliques joined by a path: the graph of the paper's lower bound.
+
+    Agents 0 … cluster-1 are the first clique, the next `path` agents the path, the rest the
+    second clique; the cliques are path + 1 hops apart.
+
+    Arguments:
+        cluster: agents in each clique.
+        path: agents between them.
+
+    Example:
+        >>> network = two_clusters(3, 2)
+        >>> network.agents, network.distances(2)[5]
+        (8, np.int32(3))
+    """
+    size, between = whole(cluster, "cluster", least=1), whole(path, "path", least=0)
+    n, far = 2 * size + between, size + between
+    clique = np.column_stack(np.triu_indices(size, 1))
+    edges = np.concatenate([clique, _chain(size - 1, far + 1), clique + far])
+    # the clique's joining agent is at angle 0: its last on the left, its first on the right
+    left, right = np.roll(circle(size), -1, axis=0) - [2, 0], circle(size) * [-1, 1] + [2, 0]
+    line = np.column_stack([np.linspace(-1, 1, between + 2)[1:-1], np.zeros(between)])
+    spots = np.concatenate([left, line, right])
+    return build("two_clusters", n, edges, {"cluster": size, "path": between}, spots)
+
+
+def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
+    """Agents arrive one by one and link to `links` others, popular ones more often.
+
+    The same graph as networkx.barabasi_albert_graph(agents, links, seed=seed).
+
+    Example:
+        >>> preferential_attachment(10, 2).edges.shape
+        (16, 2)
+    """
+    import networkx as nx
+
+    n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
+    links = whole(links, "links", least=1)
+    if links >= n:
+        raise ValueError(f"links must be below the number of agents, {n}, not {links}")
+    graph = nx.barabasi_albert_graph(n, links, seed=seed)
+    parameters = {"agents": n, "links": links, "seed": seed}
+    return build("preferential_attachment", n, np.array(list(graph.edges)), parameters)
+
+
+def _chain(first: int, stop: int) -> Ints:
+    """[stop - first - 1, 2] edges of a line through agents first … stop - 1."""
+    return np.column_stack([np.arange(first, stop - 1), np.arange(first + 1, stop)])

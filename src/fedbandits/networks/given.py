@@ -1,0 +1,143 @@
+"""Networks that already exist: edges, matrices, networkx graphs and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits.checks import whole
+from fedbandits.describe import array_hash
+from fedbandits.sparse_graphs import Ints
+
+from .base import Network, build
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from fedbandits.sparse_graphs import Sparse
+
+
+def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
+    """A network given by its edges.
+
+    Arguments:
+        agents: N.
+        edges: [E, 2] pairs of agents in 0 … N-1, in any order, each pair once.
+
+    Example:
+        >>> from_edges(3, [(2, 0), (1, 2)]).edges.tolist()
+        [[0, 2], [1, 2]]
+    """
+    return _checked("from_edges", whole(agents, "agents", least=1), edges)
+
+
+def from_adjacency(matrix: Any) -> Network:
+    """A network given by its adjacency matrix.
+
+    Arguments:
+        matrix: [N, N] of 0 and 1, symmetric with a zero diagonal; NumPy, nested lists or SciPy
+            sparse.
+
+    Example:
+        >>> from_adjacency([[0, 1], [1, 0]]).edges.tolist()
+        [[0, 1]]
+    """
+    sparse = square(matrix, "adjacency matrix").tocoo()
+    u, v, value = sparse.row, sparse.col, sparse.data
+    _refuse(~np.isin(value, (0, 1)), u, v, value, "must be 0 or 1")
+    _refuse((u == v) & (value != 0), u, v, value, "is a self loop; the diagonal must be 0")
+    skew = (sparse - sparse.T).tocoo()
+    _refuse(skew.data != 0, skew.row, skew.col, skew.data, "differs from its mirror image by")
+    upper = (u < v) & (value != 0)
+    return _checked("from_adjacency", sparse.shape[0], np.column_stack([u[upper], v[upper]]))
+
+
+def from_networkx(graph: nx.Graph[Any]) -> Network:
+    """A network given as an undirected networkx graph; agents are its nodes in their order.
+
+    Example:
+        >>> import networkx as nx
+        >>> from_networkx(nx.path_graph(3)).edges.tolist()
+        [[0, 1], [1, 2]]
+    """
+    return _from_networkx("from_networkx", graph, {})
+
+
+def read_graphml(path: str | Path) -> Network:
+    """A network from a GraphML file; agents are its nodes in the file's order."""
+    from xml.etree.ElementTree import ParseError
+
+    import networkx as nx
+
+    try:
+        graph = nx.read_graphml(path)
+    except (nx.NetworkXError, ParseError, KeyError) as error:
+        raise ValueError(f"{path} is not a GraphML file: {error}") from error
+    return _from_networkx("read_graphml", graph, {"path": Path(path).name})
+
+
+def square(matrix: Any, what: str) -> Sparse:
+    """`matrix`, dense or sparse, as a square csr_array of floats: a copy."""
+    from scipy.sparse import csr_array, issparse
+
+    if not issparse(matrix):
+        matrix = np.asarray(matrix, np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
+        raise ValueError(f"the {what} must be square, [N, N], not of shape {matrix.shape}")
+    return csr_array(matrix, dtype=np.float64, copy=True)
+
+
+def _checked(
+    family: str, agents: int, edges: npt.ArrayLike, parameters: Mapping[str, Any] | None = None
+) -> Network:
+    """A network from edges that may be anything."""
+    pairs = _edge_array(edges)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ValueError(f"edges must be pairs of agents, [E, 2], not of shape {pairs.shape}")
+    if pairs.dtype.kind not in "iu":
+        raise TypeError(f"edges must be whole numbers, not {pairs.dtype}; they name agents")
+    for row in np.flatnonzero(((pairs < 0) | (pairs >= agents)).any(axis=1))[:1]:
+        raise ValueError(
+            f"edge {row}, {_pair(pairs[row])}, leaves the agents 0 … {agents - 1}; "
+            "agents are numbered from 0"
+        )
+    for row in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:1]:
+        raise ValueError(f"edge {row}, {_pair(pairs[row])}, is a self loop; leave it out")
+    made = build(family, agents, pairs, {})
+    for row in np.flatnonzero((np.diff(made.edges, axis=0) == 0).all(axis=1))[:1]:
+        raise ValueError(f"edge {_pair(made.edges[row])} is given twice; list each pair once")
+    named = {"agents": agents, **(parameters or {}), "edges_sha256": array_hash(made.edges)}
+    return Network(agents, made.edges, family, named)
+
+
+def _from_networkx(family: str, graph: nx.Graph[Any], parameters: Mapping[str, Any]) -> Network:
+    if not hasattr(graph, "is_directed"):
+        raise TypeError(f"{family} takes a networkx graph, not {type(graph).__name__}")
+    if graph.is_directed() or graph.is_multigraph():
+        kind = "directed" if graph.is_directed() else "a multigraph"
+        raise ValueError(
+            f"the graph is {kind}; networks are undirected and simple: convert it with nx.Graph(…)"
+        )
+    index = {node: v for v, node in enumerate(graph)}
+    agents = whole(len(index), "the graph's number of nodes", least=1)
+    edges = _edge_array((index[u], index[v]) for u, v in graph.edges)
+    return _checked(family, agents, edges, parameters)
+
+
+def _edge_array(edges: npt.ArrayLike | Iterable[tuple[int, int]]) -> npt.NDArray[Any]:
+    """`edges` as an array; none at all gives [0, 2]."""
+    array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))  # type: ignore[arg-type]
+    return array if array.size else np.zeros((0, 2), np.int64)
+
+
+def _refuse(bad: Any, u: Any, v: Any, value: Any, problem: str) -> None:
+    for i in np.flatnonzero(bad)[:1]:
+        raise ValueError(f"adjacency entry [{u[i]}, {v[i]}] {problem}: {value[i]:g}")
+
+
+def _pair(edge: Ints) -> str:
+    return f"({edge[0]}, {edge[1]})"

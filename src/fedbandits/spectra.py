@@ -1,0 +1,111 @@
+"""Extreme eigenvalues of Laplacians: dense for few agents, multigrid for up to millions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .sparse_graphs import Floats, hops
+
+if TYPE_CHECKING:
+    from .sparse_graphs import Sparse
+
+DENSE_AGENTS = 500
+"""Up to here eigenvalues are computed densely."""
+
+
+def smooth_modes(
+    laplacian: Sparse, count: int = 1, accuracy: float = 3e-4
+) -> tuple[Floats, Floats]:
+    """The smallest non-zero eigenvalues of a connected graph's (weighted) Laplacian.
+
+    Above `DENSE_AGENTS` by LOBPCG, preconditioned by algebraic multigrid, or by the diagonal
+    on graphs without large distances: there multigrid fills in, and the diagonal suffices.
+
+    Arguments:
+        laplacian: [N, N] sparse, of a connected graph.
+        count: how many, at most N - 1.
+        accuracy: residual over eigenvalue; an eigenvalue's own error is about its square.
+
+    Returns:
+        ascending eigenvalues [count] and unit eigenvectors [N, count].
+    """
+    n = laplacian.shape[0]
+    if n <= DENSE_AGENTS:
+        return _dense_modes(laplacian, 1, count)
+    distance = hops(laplacian, 0)
+    start = np.random.default_rng(0).standard_normal((n, count + 1))
+    start[:, 0] = distance - distance.mean()  # already smooth, and its quotient sets the scale
+    shallow = distance.max() <= 2 * math.log2(n)
+    for kind in ("diagonal", "multigrid") if shallow else ("multigrid",):
+        values, vectors, converged = _lobpcg(laplacian, start, count, accuracy, kind)
+        if converged:
+            return values, vectors
+    raise RuntimeError(f"no eigenvalue within accuracy {accuracy} on a graph of {n} agents")
+
+
+def rough_modes(laplacian: Sparse, count: int = 1) -> tuple[Floats, Floats]:
+    """The largest eigenvalues of a (weighted) Laplacian: descending [count], vectors [N, count]."""
+    from scipy.sparse.linalg import eigsh
+
+    n = laplacian.shape[0]
+    if n <= DENSE_AGENTS:
+        values, vectors = _dense_modes(laplacian, n - count, n - 1)
+        return values[::-1], vectors[:, ::-1]
+    start = np.random.default_rng(0).standard_normal(n)
+    found: Any = eigsh(laplacian, count, which="LA", tol=1e-7, v0=start)
+    order = np.argsort(-found[0])
+    return found[0][order], found[1][:, order]
+
+
+def _dense_modes(laplacian: Sparse, first: int, last: int) -> tuple[Floats, Floats]:
+    # all of them: LAPACK's range solver can return none of a repeated eigenvalue
+    values, vectors = np.linalg.eigh(laplacian.toarray())
+    return values[first : last + 1], vectors[:, first : last + 1]
+
+
+def _lobpcg(
+    laplacian: Sparse, start: Floats, count: int, accuracy: float, kind: str
+) -> tuple[Floats, Floats, bool]:
+    from scipy.sparse.linalg import lobpcg
+
+    n = laplacian.shape[0]
+    inverse = _multigrid(laplacian) if kind == "multigrid" else _inverse_diagonal(laplacian)
+    scale = float(start[:, 0] @ (laplacian @ start[:, 0])) / float(start[:, 0] @ start[:, 0])
+    block, ones = start, np.ones((n, 1))
+    for _ in range(12):
+        with warnings.catch_warnings():  # it warns when it stops early; checked just below
+            warnings.simplefilter("ignore")
+            found: Any = lobpcg(
+                laplacian, block, M=inverse, Y=ones, largest=False, maxiter=40,
+                tol=accuracy * scale / 5,
+            )  # fmt: skip
+        order = np.argsort(found[0])
+        values, block = found[0][order], found[1][:, order]
+        residual = np.linalg.norm(laplacian @ block - block * values, axis=0)
+        if (residual <= accuracy * values)[:count].all():
+            return values[:count], block[:, :count], True
+        scale = min(scale, float(values[0]))
+    return values[:count], block[:, :count], False
+
+
+def _inverse_diagonal(laplacian: Sparse) -> Any:
+    from scipy.sparse import diags_array
+
+    return diags_array(1 / laplacian.diagonal())
+
+
+def _multigrid(laplacian: Sparse) -> Any:
+    from pyamg import smoothed_aggregation_solver
+    from scipy.sparse import csr_matrix
+
+    return smoothed_aggregation_solver(
+        csr_matrix(laplacian),  # pyamg takes matrices, not arrays
+        max_coarse=300,
+        coarse_solver="pinv",  # a Laplacian is singular
+        presmoother=("gauss_seidel", {"sweep": "forward"}),
+        postsmoother=("gauss_seidel", {"sweep": "backward"}),
+    ).aspreconditioner()
