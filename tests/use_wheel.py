@@ -4,10 +4,16 @@ from pathlib import Path
 
 import fedbandits as fb
 
-installed = Path(fb.__file__).parent
-assert "site-packages" in installed.parts, installed
-assert (installed / "py.typed").is_file()
-problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=50)
-gossip = fb.gossip.max_degree(fb.networks.ring(4))
-result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2)
-assert fb.load(result.save("wheel.nc")).dataset.identical(result.dataset)
+
+def main() -> None:
+    installed = Path(fb.__file__).parent
+    assert "site-packages" in installed.parts, installed
+    assert (installed / "py.typed").is_file()
+    problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=50)
+    gossip = fb.gossip.max_degree(fb.networks.ring(4))
+    result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2)
+    assert fb.load(result.save("wheel.nc")).dataset.identical(result.dataset)
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,7 @@ def played(action: Array, like: Array) -> Array:
     """Which arm was played, `[...] -> [K, ...]` of booleans, K being the arms of `like`.
 
     Example:
+        >>> import numpy as np
         >>> played(np.array([2, 0]), like=np.zeros((3, 2))).astype(int)
         array([[0, 1],
                [0, 0],
@@ -42,6 +43,7 @@ def sample(p: Array, uniform: Array) -> Array:
         arms counted from 0, `[...]`.
 
     Example:
+        >>> import numpy as np
         >>> p = np.array([0.0, 0.25, 0.75, 0.0])
         >>> [int(sample(p, np.float64(u))) for u in (0, 0.2, 0.25, 0.99)]
         [1, 1, 2, 2]

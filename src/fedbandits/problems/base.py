@@ -44,7 +44,12 @@ class Problem(ABC):
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
         """Rounds `first` to `last` (both included) on the host: `[last - first + 1, N, K]`."""
-        return np.stack([np.asarray(self.losses(t)) for t in range(first, last + 1)])
+        if not self.traced:
+            return np.stack([np.asarray(self.losses(t)) for t in range(first, last + 1)])
+        import jax
+
+        rounds = np.arange(first, last + 1, dtype=np.int32)
+        return np.asarray(jax.jit(jax.vmap(self.losses))(rounds))
 
     def describe(self) -> dict[str, Any]:
         """What the problem is, as plain data."""
