@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def test_no_exponent_overflows_in_200_000_rounds() -> None:
     """One arm always wins. A raw-weights Exp3 dies at round 14,198 of this."""
     problem = fb.problems.bernoulli([0.0, 1.0, 1.0], horizon=200_000, agents=2)
     gossip = fb.gossip.max_degree(fb.networks.path(2))
-    for algorithm in (fb.FedExp3(0.5), fb.FedHedge(0.5)):
+    for algorithm in (fb.Exp3(0.5), fb.FedExp3(0.5), fb.FedHedge(0.5)):
         result = fb.simulate(problem, algorithm, gossip, runs=1)
         for name, values in result.dataset.data_vars.items():
             assert np.isfinite(values).all(), name
@@ -234,8 +235,8 @@ def test_resumed_is_bit_identical(error: type[BaseException], name: str, tmp_pat
     assert len(list(tmp_path.iterdir())) == 1
     losses.asked.clear()
     resumed = fb.simulate(problem, algorithm, GOSSIP, runs=2, checkpoint=tmp_path)
-    # Rounds 1 and T are asked for to know the function by; the first 1,000 are not played again.
-    assert min(t for t in losses.asked if t > 1) == 1001
+    # 64 rounds are asked for to know the function by; the first 1,000 are not played again.
+    assert sum(t <= 1000 for t in losses.asked) < 64
     assert resumed.dataset.identical(undisturbed.dataset)
     assert list(tmp_path.iterdir()) == []
 
@@ -246,7 +247,7 @@ def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> N
         fb.simulate(flaky_problem(losses), fb.Exp3(), runs=2, checkpoint=tmp_path)
     losses.asked.clear()
     fb.simulate(flaky_problem(losses), fb.Exp3(0.2), runs=2, checkpoint=tmp_path)
-    assert 2 in losses.asked
+    assert sum(t <= 1000 for t in losses.asked) > 1000
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -347,6 +348,7 @@ def test_progress_shows_rate_and_time_left(
     assert "Exp3" in shown
     assert "90/90" in shown
     assert "rounds/s" in shown
+    assert re.search(r"\d:\d\d:\d\d", shown)  # the time left
 
 
 # Communication.

@@ -74,17 +74,18 @@ def test_cutting_planes_reach_the_semidefinite_optimum() -> None:
     start = gossip.metropolis(network).edge_weights
     optimum = sigma2(network, fastest.solve_sdp(30, network.edges))
     by_cuts = sigma2(network, fastest.cutting_planes(30, network.edges, start))
-    assert optimum - 1e-6 <= by_cuts <= optimum + 0.01 * (1 - optimum)
+    assert optimum - 1e-6 <= by_cuts <= optimum + 0.005 * (1 - optimum)
     by_steps = sigma2(network, fastest.projected_subgradient(30, network.edges, start))
     assert by_cuts < by_steps < sigma2(network, start)
 
 
-def test_above_the_semidefinite_size() -> None:
+def test_above_the_semidefinite_size(monkeypatch: pytest.MonkeyPatch) -> None:
     network = networks.grid(7, 7)
-    assert network.agents > fastest.SDP_AGENTS
+    optimum = gossip.fastest(network)
+    monkeypatch.setattr(fastest, "SDP_AGENTS", 40)
     made = gossip.fastest(network)
     check_valid(made)
-    assert made.gap > 1.15 * gossip.metropolis(network).gap
+    assert 0.995 * optimum.gap <= made.gap <= optimum.gap + 1e-6
 
 
 def test_above_the_cutting_plane_size(monkeypatch: pytest.MonkeyPatch) -> None:

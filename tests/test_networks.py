@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -291,6 +291,13 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: networks.ring(2), ValueError, r"ring needs at least 3 agents, not 2; .* path\(2\)"),
     (lambda: networks.grid(0, 3), ValueError, r"rows must be .* not 0"),
     (lambda: networks.grid(3, 0), ValueError, r"cols must be .* not 0"),
+    (
+        lambda: networks.random_geometric(5, cast(Any, "a")),
+        TypeError,
+        "radius must be a number, not 'a'",
+    ),
+    (lambda: networks.random_geometric(5, True), TypeError, "radius must be a number, not True"),
+    (lambda: networks.erdos_renyi(5, cast(Any, [0.5])), TypeError, "probability must be a number"),
     (lambda: networks.random_geometric(5, -0.1), ValueError, r"radius must be .* not -0\.1"),
     (lambda: networks.random_geometric(5, float("nan")), ValueError, r"radius must .* not nan"),
     (lambda: networks.random_geometric(5, 0.1, seed=-1), ValueError, r"seed must be .* not -1"),

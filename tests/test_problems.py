@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,91 @@ def test_table_in_every_form(kind: str, tmp_path: Path) -> None:
 
 
 def test_table_names_reach_the_result() -> None:
-    result = fb.simulate(fb.problems.from_table(table()), fb.Uniform(), runs=2)
+    problem = fb.problems.scaled(fb.problems.from_table(table()), 0, 2)
+    result = fb.simulate(problem, fb.Uniform(), runs=2)
     assert result.dataset["arm"].values.tolist() == ["arm0", "arm1"]
+    assert result.dataset["agent"].values.tolist() == ["agent0", "agent1"]
+    assert set(result.recommended_arm.values.ravel()) <= {"arm0", "arm1"}
+    assert "worst agent (agent" in str(result.summary())
+
+
+def test_agents_of_a_table_and_of_a_network_are_the_same_agents() -> None:
+    """Matched by name, never silently by position."""
+    import networkx as nx
+
+    network = fb.networks.from_networkx(nx.Graph([("agent1", "agent0")]))
+    assert network.names == ("agent1", "agent0")
+    gossip = fb.gossip.max_degree(network)
+    with pytest.raises(ValueError, match=r"agent 0 is 'agent0' in the problem but 'agent1' in"):
+        fb.simulate(fb.problems.from_table(table()), fb.FedExp3(), gossip, runs=1)
+    problem = fb.problems.from_table(table(), agents=network.names)
+    np.testing.assert_array_equal(
+        problem.block(1, 3), fb.problems.from_table(table()).block(1, 3)[:, ::-1]
+    )
+    result = fb.simulate(problem, fb.FedExp3(), gossip, runs=1)
+    assert result.dataset["agent"].values.tolist() == ["agent1", "agent0"]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (0.7, 2.3), (1.1, 7.9), (-0.3, 0.6)])
+def test_scaled_limits_are_reached_in_float32(low: float, high: float) -> None:
+    """The float32 nearest to a decimal limit is that limit, not a value outside the range."""
+    import jax.numpy as jnp
+
+    values = np.array([[[low, high], [high, low]]], np.float32)
+    problem = fb.problems.scaled(fb.problems.from_tensor(values), low, high)
+    np.testing.assert_array_equal(problem.block(1, 1), [[[0, 1], [1, 0]]])
+    fb.simulate(problem, fb.Uniform(), runs=1)
+    traced = fb.problems.from_function(
+        lambda t: jnp.asarray(values[0]), agents=2, arms=2, horizon=2
+    )
+    fb.simulate(fb.problems.scaled(traced, low, high), fb.Uniform(), runs=1)
+
+
+@dataclass(frozen=True, eq=False)
+class OneTooMany(fb.Problem):
+    """A problem of a user's own, with a JAX array in it, and losses up to 2."""
+
+    agents: int = field(metadata={"static": True})
+    arms: int = field(metadata={"static": True})
+    horizon: int = field(metadata={"static": True})
+    values: Any
+
+    def losses(self, t: Any) -> Any:
+        return self.values * (t == 40)
+
+
+def test_a_problem_of_ones_own_is_checked() -> None:
+    import jax.numpy as jnp
+
+    fb.simulate(OneTooMany(2, 3, 50, jnp.ones((2, 3))), fb.Uniform(), runs=1)
+    with pytest.raises(ValueError, match=r"round 40, agent 0, arm 0 is 2\.0"):
+        fb.simulate(OneTooMany(2, 3, 50, jnp.full((2, 3), 2.0)), fb.Uniform(), runs=1)
+
+
+def test_a_changed_function_is_not_played_as_it_was() -> None:
+    """Compiled programs are kept by what they call, which may have changed underneath."""
+    import jax.numpy as jnp
+
+    level = {"value": 0.1}
+
+    def losses(t: Any) -> Any:
+        return jnp.full((2, 2), level["value"])
+
+    totals = []
+    for level["value"] in (0.1, 0.9):
+        problem = fb.problems.from_function(losses, agents=2, arms=2, horizon=20)
+        data = fb.simulate(problem, fb.Uniform(), runs=1).dataset
+        totals.append(float(data["arm_loss"][-1, 0]))
+    np.testing.assert_allclose(totals, [2, 18], rtol=1e-5)
+
+
+def test_a_traced_function_always_gets_an_array() -> None:
+    problem = fb.problems.from_function(
+        lambda t: t.astype("float32") / 100 * np.ones((2, 2)), agents=2, arms=2, horizon=50
+    )
+    assert fb.simulate(problem, fb.Uniform(), runs=1).dataset["arm_loss"][-1, 0] == pytest.approx(
+        12.75, rel=1e-5
+    )
 
 
 def test_traced_and_host_functions_agree() -> None:
@@ -156,11 +240,14 @@ def test_descriptions_tell_problems_apart() -> None:
     other[4, 1, 1] = 0.5
     assert make(one).describe() == make(one.copy()).describe()
     assert make(one).describe() != make(other).describe()
-    functions = [
-        fb.problems.from_function(f, agents=2, arms=2, horizon=3, host=True)
-        for f in (lambda t: one[0], lambda t: other[4])
-    ]
-    assert functions[0].describe() != functions[1].describe()
+
+    def change_at(when: int) -> fb.Problem:
+        return fb.problems.from_function(
+            lambda t: np.full((2, 2), float(t >= when)), agents=2, arms=2, horizon=1500, host=True
+        )
+
+    assert change_at(400).describe() == change_at(400).describe()
+    assert change_at(400).describe() != change_at(900).describe()
 
 
 # What is refused, each before it costs anything.
@@ -185,6 +272,20 @@ def untyped(function: Any) -> Any:
         (lambda: MAKE(3, 2, 5, seed=-1), "seed must be .* at least 0, not -1"),
         (lambda: MAKE(3, 2, 5, seed=2**32), r"seed must be below 2\*\*32"),
         (lambda: fb.problems.fixed_activation(3, 2, 5, active=[7]), "agent 7; .* 0 to 2"),
+        (lambda: fb.problems.from_tensor(np.zeros((3, 2, 2))).losses(0), "rounds are 1 to 3"),
+        (lambda: fb.problems.from_table(table().astype({"time": str})), "time is text"),
+        (
+            lambda: fb.problems.from_table(pd.concat([table(), table()["arm"]], axis=1)),
+            "more than one column 'arm'",
+        ),
+        (
+            lambda: fb.problems.from_table(table(), agents=["agent0"]),
+            "agent 'agent1' in row 3, which agents does not name",
+        ),
+        (
+            lambda: fb.problems.from_table(table(), arms=["arm0", "arm1", "arm0"]),
+            "arms names 'arm0' twice",
+        ),
         (lambda: fb.problems.fixed_activation(3, 2, 5, active=[]), "active is empty"),
         (lambda: fb.problems.bernoulli([[0.5, float("nan")]], 5), "agent 0, arm 1 it is nan"),
         (lambda: fb.problems.bernoulli([0.5, 0.5], 5), r"\(agents, arms\), or \(arms,\)"),
@@ -223,6 +324,17 @@ def test_refused(make: Any, message: str) -> None:
         (lambda: MAKE(agents=True, arms=2, horizon=5), "agents must be a whole number.*True"),
         (lambda: fb.problems.from_tensor(np.full((2, 2, 2), "a")), "expected numbers"),
         (lambda: untyped(fb.problems.scaled)(np.zeros((2, 2, 2)), 0, 1), "scaled takes a problem"),
+        (lambda: fb.problems.from_tensor(np.ma.zeros((2, 2, 2))), "the tensor is masked"),
+        (lambda: untyped(fb.problems.scaled)(MAKE(3, 2, 5), "0", 1), "low must be a number"),
+        (
+            lambda: untyped(fb.problems.scaled)(MAKE(3, 2, 5), 0, 1, rewards="no"),
+            "rewards must be True or False",
+        ),
+        (lambda: untyped(fb.problems.from_table)(table(), fill="x"), "fill must be a number"),
+        (
+            lambda: untyped(fb.problems.fixed_activation)(3, 2, 5, active=[1.5]),
+            "an agent in active must be a whole number",
+        ),
         (
             lambda: untyped(fb.problems.from_table)(3),
             "a table is a DataFrame or a file path, not int",

@@ -146,8 +146,14 @@ def test_foreign_and_broken_files(result: fb.Result, tmp_path: Path) -> None:
     fb.Result(result.dataset.assign_attrs(fedbandits_format=FORMAT + 1)).save(path)
     with pytest.raises(ValueError, match="of layout 2; this version reads 1"):
         fb.load(path)
-    fb.Result(result.dataset.drop_vars("regret")).save(path)
-    with pytest.raises(ValueError, match="lacks regret"):
+    for name in map(str, result.dataset.data_vars):
+        fb.Result(result.dataset.drop_vars(name)).save(path)
+        with pytest.raises(ValueError, match=f"lacks {name}"):
+            fb.load(path)
+    damaged = result.dataset.copy()
+    del damaged.attrs["config"]
+    fb.Result(damaged).save(path)
+    with pytest.raises(ValueError, match="lacks config"):
         fb.load(path)
     with pytest.raises(ValueError, match=r"end the name in \.nc, not grid\.pkl"):
         result.save(tmp_path / "grid.pkl")

@@ -2,7 +2,7 @@
 
 Many agents on a communication network each pick one of K arms per round and see only their own
 loss, which an adversary sets per round and per agent. All want the arm that is best on average
-over everyone; only running loss estimates travel between neighbours.
+over everyone, and none hands out its raw arms or losses.
 
     simulate(problem, algorithm, gossip, runs=10, seed=0) -> Result
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from .checks import whole
+
 if TYPE_CHECKING:
     from .gossip import Gossip
 
@@ -34,7 +36,7 @@ def theorem_rates(gossip: Gossip, *, arms: int, horizon: int) -> TheoremRates:
     Reference:
         Yi and Vojnović 2023, Theorem 3 (upper bound).
     """
-    _check(arms, horizon)
+    _check(gossip, arms, horizon)
     scale = _exploration_cubed(gossip.c_w(horizon), arms) ** (1 / 3)
     at_horizon = scale * horizon ** (-1 / 3)
     return TheoremRates(math.log(arms) / (horizon * at_horizon), scale, at_horizon)
@@ -45,7 +47,7 @@ def horizon_needed(gossip: Gossip, *, arms: int) -> float:
 
     Infinite where the spectral gap is zero.
     """
-    _check(arms, 1)
+    _check(gossip, arms, 1)
     if math.isinf(gossip.c_w(1)):
         return math.inf
     # C_W grows like log T at most, so the iteration climbs to the least fixed point.
@@ -59,7 +61,7 @@ def horizon_needed(gossip: Gossip, *, arms: int) -> float:
 
 def full_information_rate(gossip: Gossip, *, arms: int, horizon: int) -> float:
     """η = sqrt(ln K / ((C_W + 1/2) T)), the full-information analogue of the theorem's."""
-    _check(arms, horizon)
+    _check(gossip, arms, horizon)
     return math.sqrt(math.log(arms) / ((gossip.c_w(horizon) + 0.5) * horizon))
 
 
@@ -67,8 +69,10 @@ def _exploration_cubed(c_w: float, arms: int) -> float:
     return (c_w + 0.5) * arms**2 * math.log(arms)
 
 
-def _check(arms: int, horizon: int) -> None:
-    if arms < 2:
-        raise ValueError(f"arms must be at least 2, not {arms}")
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, not {horizon}")
+def _check(gossip: Gossip, arms: int, horizon: int) -> None:
+    if not hasattr(gossip, "c_w"):
+        raise TypeError(
+            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not {gossip!r}"
+        )
+    whole(arms, "arms", least=2)
+    whole(horizon, "horizon", least=1)

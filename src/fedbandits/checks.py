@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from typing import Any
 
@@ -28,6 +30,15 @@ def whole(value: Any, name: str, *, least: int) -> int:
     if number < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {number}")
     return number
+
+
+def number(value: Any, name: str) -> float:
+    """`value` as a float; refuses what is not a real number, NaN and booleans included."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if math.isnan(value):
+        raise ValueError(f"{name} must be a number, not nan")
+    return float(value)
 
 
 def seed32(value: Any, name: str = "seed") -> int:

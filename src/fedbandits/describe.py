@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,21 @@ def array_hash(array: np.ndarray[Any, Any]) -> str:
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
+
+
+class Fresh:
+    """A user's function under an identity of its own.
+
+    Compiled programs are kept by the functions they call. What such a function depends on may
+    change while the function stays the same object; a new `Fresh` compiles anew.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Calls the function."""
+        return self.function(*args)
 
 
 def describe(value: Any) -> Any:
@@ -44,6 +59,10 @@ def describe(value: Any) -> Any:
         return {"name": type(value).__name__} | {
             field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
+    if hasattr(value, "__array__"):
+        return describe(np.asarray(value))
+    if isinstance(value, Fresh):
+        return describe(value.function)
     if callable(value):
         # By name: an object's repr holds its address, which no second run would have.
         named = value if hasattr(value, "__qualname__") else type(value)

@@ -170,8 +170,9 @@ def metropolis(network: Network) -> Gossip:
 def fastest(network: Network) -> Gossip:
     """The symmetric W on this network with the smallest σ2.
 
-    Up to 40 agents the optimum, by a semidefinite program; above, a first-order method's answer,
-    near it. Never worse than `max_degree` or `metropolis`.
+    Up to 50 agents the optimum, by a semidefinite program. Then, up to 5,000 edges, by cutting
+    planes, which on the graphs tested lose at most 0.5% of the optimal gap; above that, by a
+    subgradient method, which loses more. Never worse than `max_degree` or `metropolis`.
 
     Example:
         >>> from fedbandits import networks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,6 +21,18 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
+
+VARIABLES = {
+    "regret",
+    "expected_regret",
+    "worst_regret",
+    "agent_regret",
+    "agent_expected_regret",
+    "arm_loss",
+    "arm_frequency",
+    "recommended_arm",
+}
+ATTRIBUTES = {"config", "communication", "against"}
 
 LEVEL = 0.95
 
@@ -85,8 +96,9 @@ class Result:
 
     @property
     def recommended_arm(self) -> xr.DataArray:
-        """What each agent would most likely play now, `[run, agent]`."""
-        return self.dataset["recommended_arm"]
+        """What each agent would most likely play now, `[run, agent]`: arms by name or number."""
+        chosen = self.dataset["recommended_arm"]
+        return chosen.copy(data=self.dataset["arm"].to_numpy()[chosen.to_numpy()])
 
     def band(self, variable: str = "regret") -> Band:
         """Mean over runs and 95% interval of a variable of the dataset."""
@@ -106,7 +118,7 @@ class Result:
         rows = {
             "mean agent": band(data["regret"].isel(time=-1)),
             "mean agent, expected": band(data["expected_regret"].isel(time=-1)),
-            f"worst agent ({int(worst['agent'])}), expected": band(worst),
+            f"worst agent ({worst['agent'].item()}), expected": band(worst),
         }
         arm_loss = data["arm_loss"].isel(time=-1)
         uniform = float(arm_loss.mean() - arm_loss.min())
@@ -167,11 +179,11 @@ def load(path: str | Path) -> Result:
     found = data.attrs.get("fedbandits_format")
     if found is None:
         raise ValueError(f"{source} is a NetCDF file, but not a fedbandits result")
-    if int(found) != FORMAT:
+    if found != FORMAT:
         raise ValueError(
             f"{source} is a fedbandits result of layout {found}; this version reads {FORMAT}"
         )
-    missing = {"regret", "expected_regret", "arm_loss"} - set(data.data_vars)
+    missing = (VARIABLES | ATTRIBUTES) - set(data.data_vars) - set(data.attrs)
     if missing:
         raise ValueError(f"{source} lacks {', '.join(sorted(missing))}; it may be damaged")
     return Result(data)
@@ -183,7 +195,8 @@ def build_result(
     config: dict[str, Any],
     sent: Communication,
     against: Literal["current", "final"],
-    arm_names: tuple[Hashable, ...] | None = None,
+    agent_names: tuple[str, ...] | None = None,
+    arm_names: tuple[str, ...] | None = None,
 ) -> Result:
     """A result from a finished record."""
     import xarray as xr
@@ -209,8 +222,8 @@ def build_result(
         coords={
             "run": np.arange(runs),
             "time": record.times,
-            "agent": np.arange(agents),
-            "arm": np.arange(arms) if arm_names is None else [str(name) for name in arm_names],
+            "agent": np.arange(agents) if agent_names is None else list(agent_names),
+            "arm": np.arange(arms) if arm_names is None else list(arm_names),
         },
         attrs={
             "fedbandits_format": FORMAT,
@@ -253,8 +266,8 @@ class Comparison:
         return str(self.summary())
 
 
-def compare(a: Result, b: Result, variable: str = "regret") -> Comparison:
-    """Run by run, a minus b: the paired difference with its interval.
+def compare(a: Result, b: Result) -> Comparison:
+    """Run by run, the regret of a minus that of b: the paired difference with its interval.
 
     The two must have faced the same losses, at the same times, in as many runs. With the same
     seed the agents' randomness is shared too, which is what makes the interval narrow.
@@ -273,7 +286,7 @@ def compare(a: Result, b: Result, variable: str = "regret") -> Comparison:
         raise ValueError(
             "the two results did not face the same losses: simulate both with one problem"
         )
-    return Comparison(a.label, b.label, a.dataset[variable] - b.dataset[variable])
+    return Comparison(a.label, b.label, a.dataset["regret"] - b.dataset["regret"])
 
 
 def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:

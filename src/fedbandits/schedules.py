@@ -8,11 +8,15 @@ one compiled program.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field, is_dataclass
+from functools import partial
+from types import FunctionType
+from typing import Any, Protocol
 
 from .arrays import Array
+from .describe import Fresh
 
 
 class RateState(Protocol):
@@ -27,7 +31,6 @@ class RateState(Protocol):
         """The number of agents in the network, N."""
 
 
-@runtime_checkable
 class Schedule(Protocol):
     """A rate over time."""
 
@@ -41,6 +44,9 @@ class Constant:
 
     value: float
 
+    def __post_init__(self) -> None:
+        _nonnegative(self, "value")
+
     def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
         """η_t = value."""
         return self.value
@@ -53,6 +59,9 @@ class Power:
     c: float
     a: float
 
+    def __post_init__(self) -> None:
+        _nonnegative(self, "c", "a")
+
     def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
         """γ_t = c · t^(-a)."""
         return self.c * t ** (-self.a)
@@ -64,10 +73,24 @@ class Anytime:
 
     c: float
 
+    def __post_init__(self) -> None:
+        _nonnegative(self, "c")
+
     def __call__(self, t: Array, state: RateState) -> Array:
         """η_t = c · sqrt(ln K / ((K/N + 1) t))."""
         arms = state.z.shape[0]
         return self.c * (math.log(arms) / ((arms / state.agents + 1.0) * t)) ** 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """A rate given as a function `rate(t, state)`, compiled as it stands."""
+
+    function: Fresh = field(metadata={"static": True})
+
+    def __call__(self, t: Array, state: RateState) -> Array:
+        """η_t = function(t, state)."""
+        return self.function(t, state)
 
 
 def constant(value: float) -> Constant:
@@ -77,7 +100,7 @@ def constant(value: float) -> Constant:
         >>> constant(0.1)
         Constant(value=0.1)
     """
-    return Constant(_nonnegative(value, "constant(value)"))
+    return Constant(value)
 
 
 def power(c: float, a: float) -> Power:
@@ -87,7 +110,7 @@ def power(c: float, a: float) -> Power:
         >>> power(0.01, 1 / 3)(8, None)
         0.005
     """
-    return Power(_nonnegative(c, "power(c, ...)"), _nonnegative(a, "power(..., a)"))
+    return Power(c, a)
 
 
 def anytime(c: float = 1.0) -> Anytime:
@@ -97,11 +120,11 @@ def anytime(c: float = 1.0) -> Anytime:
         >>> anytime(0.5)
         Anytime(c=0.5)
     """
-    return Anytime(_nonnegative(c, "anytime(c)"))
+    return Anytime(c)
 
 
 def as_schedule(rate: float | Schedule, name: str) -> Schedule:
-    """A number stands for a constant rate; a schedule for itself.
+    """A number stands for a constant rate, a function `rate(t, state)` for itself.
 
     Example:
         >>> as_schedule(0.1, "learning_rate")
@@ -111,22 +134,33 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
             ...
         ValueError: learning_rate must be a finite number >= 0, not -1
     """
-    if isinstance(rate, int | float):
-        return Constant(_nonnegative(rate, name))
-    if isinstance(rate, Schedule):
-        return rate
+    given: Any = rate
+    if isinstance(given, numbers.Real):
+        return Constant(_checked(given, name))
+    if is_dataclass(given) and not isinstance(given, type) and callable(given):
+        return rate  # type: ignore[return-value]  # traced: a sweep over it compiles once
+    if isinstance(given, FunctionType | partial):
+        return Computed(Fresh(given))
     raise TypeError(
-        f"{name} must be a number or a schedule such as fb.schedules.power(0.01, 1 / 3), "
-        f"not {rate!r}"
+        f"{name} must be a number, a schedule such as fb.schedules.power(0.01, 1 / 3), or a "
+        f"function of (t, state), not {rate!r}"
     )
 
 
-def _nonnegative(value: float, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def _nonnegative(schedule: Any, *names: str) -> None:
+    """Check the numbers of a schedule and keep them as floats."""
+    for name in names:
+        place = f"{name} of {type(schedule).__name__.lower()}"
+        object.__setattr__(schedule, name, _checked(getattr(schedule, name), place))
+
+
+def _checked(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    if not (math.isfinite(value) and value >= 0):
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
         raise ValueError(f"{name} must be a finite number >= 0, not {value}")
-    return float(value)
+    return number
 
 
 REGISTRY: dict[str, Callable[..., Schedule]] = {

@@ -1,8 +1,9 @@
-"""Counter-based randomness: every number is a function of (seed, stream, counters), nothing else.
+"""Counter-based randomness: every number is a function of the seed and of where it is used.
 
-Losses are a function of (problem seed, round, agent, arm) and action uniforms of (seed, run,
-round, agent), so they are bit-identical however rounds are chunked and runs are batched. Streams
-keep apart what shares a seed: a problem and a simulation both seeded 0 stay independent.
+For given N and K, losses are a function of (problem seed, round, agent, arm) and action uniforms
+of (seed, run, round, agent), so they are bit-identical however rounds are chunked and runs are
+batched, on every device. Streams keep apart what shares a seed: a problem and a simulation both
+seeded 0 stay independent.
 """
 
 from __future__ import annotations
@@ -33,20 +34,27 @@ def round_key(which: int, seed: Array, t: Array) -> Array:
     return jax.random.wrap_key_data(data, impl="threefry2x32")
 
 
-def uniforms(key: Array, shape: tuple[int, ...], dtype: DTypeLike = "float32") -> Array:
-    """Numbers in [0, 1): the top 23 bits in float32, all 32 in float64, of the same draw.
-
-    23 bits, so that u · s < s for every float32 s > 0.
-    """
+def words(key: Array, shape: tuple[int, ...]) -> Array:
+    """Random 32-bit words; word i of a key depends on the key and i alone."""
     import jax
 
-    return as_uniforms(jax.random.bits(key, shape, "uint32"), dtype)
+    # Without this flag, JAX's default, word i would depend on how many are drawn.
+    with jax.threefry_partitionable(True):
+        return jax.random.bits(key, shape, "uint32")
 
 
-def as_uniforms(bits: Array, dtype: DTypeLike = "float32") -> Array:
-    """Random words as numbers in [0, 1)."""
+def as_uniforms(drawn: Array, dtype: DTypeLike = "float32") -> Array:
+    """Words as numbers in (0, 1): of 23 bits in float32, of all 32 in float64.
+
+    Each is the middle of its interval, and u · s < s for every float32 s > 0.
+    """
     import jax.numpy as jnp
 
     if jnp.dtype(dtype) == jnp.float64:
-        return bits.astype("float64") * 2.0**-32
-    return (bits >> 9).astype(dtype) * 2.0**-23
+        return (drawn.astype("float64") + 0.5) * 2.0**-32
+    return ((drawn >> 9).astype(dtype) * 2.0 + 1.0) * 2.0**-24
+
+
+def uniforms(key: Array, shape: tuple[int, ...], dtype: DTypeLike = "float32") -> Array:
+    """Numbers in (0, 1)."""
+    return as_uniforms(words(key, shape), dtype)

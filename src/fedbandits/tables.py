@@ -66,7 +66,7 @@ def recommendation_line(result: Result) -> str:
     """The arm most agents would play now."""
     import numpy as np
 
-    counts = np.bincount(result.recommended_arm.to_numpy().ravel())
+    counts = np.bincount(result.dataset["recommended_arm"].to_numpy().ravel())
     arm = result.dataset["arm"].to_numpy()[counts.argmax()]
     return f"recommended arm: {arm}, by {counts.max() / counts.sum():.0%} of agents and runs"
 

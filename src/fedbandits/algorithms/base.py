@@ -76,7 +76,7 @@ class Algorithm(ABC, Generic[S]):
         """p_t, what the agent plays from in round t = 1, 2, ...: `[K, *batch]`."""
 
     def message(self, state: S) -> dict[str, Array]:  # noqa: ARG002
-        """The only thing that leaves the agent: one array `[K, *batch]` per name in `leaves`."""
+        """The only thing that leaves the agent: an array `[M, *batch]`, any M, for each leaf."""
         return {}
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Algorithm(ABC, Generic[S]):
 
         Args:
             state: the state before round t.
-            received: the combined messages, named as in `leaves`, `[K, *batch]`.
+            received: the combined messages, named and shaped as those sent.
             action: the arms played, counted from 0, `[*batch]`.
             feedback: the losses of the arms played, `[*batch]`; of all arms, `[K, *batch]`, where
                 `self.feedback` is `full`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ class FedExp3(ExploringWeights):
                 "exploration=fb.schedules.power(0.01, 1 / 3))",
                 stacklevel=2,
             )
+        if math.isinf(rates.exploration_scale):  # no spectral gap
+            return cls(Constant(0.0), Constant(1.0))
         return cls(Constant(rates.learning_rate), Power(rates.exploration_scale, 1 / 3))
 
     def message(self, state: LossEstimates) -> dict[str, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -30,9 +31,8 @@ class Checkpoint:
         self._written = time.monotonic()
         # Refused before the run rather than after an hour of it.
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(self.path.with_suffix(".probe")) as probe:
-            probe.write(b"")
-        self.path.with_suffix(".probe").unlink()
+        with tempfile.TemporaryFile(dir=self.path.parent):
+            pass
 
     def load(self, carry: Carry, record: Record) -> tuple[int, Carry]:
         """Rounds done and the carry after them; `record` is filled in place."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import DTypeLike
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.gossip import Gossip
@@ -26,18 +24,24 @@ class Communication(NamedTuple):
 
 
 def communication(
-    gossip: Gossip | None, algorithm: AnyAlgorithm, arms: int, dtype: DTypeLike
+    gossip: Gossip | None, algorithm: AnyAlgorithm, sizes: Mapping[str, int]
 ) -> Communication:
-    """Messages and bytes per agent and round."""
+    """Messages and bytes per agent and round.
+
+    Args:
+        gossip: who sends to whom.
+        algorithm: what is sent.
+        sizes: the bytes of each leaf of one agent's message.
+    """
     leaves = {name: leaf.kind for name, leaf in algorithm.leaves.items()}
     if gossip is None or not leaves:
         return Communication(0.0, 0.0, dict(leaves))
     edges = {"average": _edges_of_averages(gossip), "maximum": _edges_of_maxima(gossip)}
-    sent = [edges[leaf.combine] for leaf in algorithm.leaves.values()]
+    sent = {name: edges[leaf.combine] for name, leaf in algorithm.leaves.items()}
     agents = gossip.network.agents
-    width = arms * np.dtype(dtype).itemsize
     # Leaves bound for the same neighbour travel in one message.
-    return Communication(max(sent) / agents, sum(sent) * width / agents, dict(leaves))
+    total = sum(count * sizes[name] for name, count in sent.items())
+    return Communication(max(sent.values()) / agents, total / agents, dict(leaves))
 
 
 def _edges_of_averages(gossip: Gossip) -> int:

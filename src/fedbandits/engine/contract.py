@@ -16,8 +16,12 @@ from .rounds import draw_luck, play_round
 
 def check_contract(
     algorithm: AnyAlgorithm, mixer: Mixer, state: Any, problem: Problem, runs: int
-) -> None:
-    """Refuse an algorithm whose shapes, names or types are not those of the contract."""
+) -> dict[str, int]:
+    """Refuse an algorithm whose shapes, names or types are not those of the contract.
+
+    Returns:
+        the bytes of each leaf of one agent's message.
+    """
     name = type(algorithm).__name__
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
@@ -36,7 +40,7 @@ def check_contract(
     for leaf, value in message.items():
         if value.shape[1:] != batch:
             raise ValueError(
-                f"{name}.message[{leaf!r}] has shape {value.shape}; expected [..., *batch] with "
+                f"{name}.message[{leaf!r}] has shape {value.shape}; expected [M, *batch] with "
                 f"batch {batch}"
             )
     dtype = p.dtype
@@ -55,6 +59,7 @@ def check_contract(
                 f"{name}.update changes state{leaf} from {old[leaf]} to {new[leaf]}; a state "
                 "keeps its shapes and types"
             )
+    return {leaf: value.shape[0] * value.dtype.itemsize for leaf, value in message.items()}
 
 
 def _leaves(state: Any) -> dict[str, str]:

@@ -83,7 +83,7 @@ def simulate(
         config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
         mix = mixer(gossip, algorithm, dtype)
         carry, record = _start(problem, algorithm, runs, dtype)
-        check_contract(algorithm, mix, carry.state, problem, runs)
+        sent = check_contract(algorithm, mix, carry.state, problem, runs)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
         carry = _play(problem, algorithm, mix, carry, record, runs, seed, keeper, progress)
         after = np.int32(problem.horizon + 1)
@@ -92,9 +92,10 @@ def simulate(
         record,
         recommended,
         config,
-        communication(gossip, algorithm, problem.arms, dtype),
+        communication(gossip, algorithm, sent),
         against,
-        getattr(problem, "arm_names", None),
+        problem.agent_names or (gossip and gossip.network.names) or None,
+        problem.arm_names,
     )
 
 
@@ -151,6 +152,7 @@ def _play(
                     checked=problem.traced and problem.check == "during",
                 )
                 _refuse_invalid(problem, done + 1, np.asarray(curves.valid))
+                _refuse_nan(algorithm, done + 1, np.asarray(curves.expected))
                 record.add(done + 1, curves, totals)
                 done += rounds
                 safe = (done, carry)
@@ -188,10 +190,19 @@ def _losses(problem: Problem, first: int, rounds: int) -> Problem | Array:
 def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
     if not valid.all():
         t = first + int(np.argmin(valid))
-        check_losses(np.asarray(problem.losses(t))[None], t, _source(problem))
+        check_losses(problem.block(t, t), t, _source(problem))
         raise ValueError(
             f"{_source(problem)}: round {t} had losses outside [0, 1] in the compiled run but not "
             "when asked again; the function must be a pure function of the round"
+        )
+
+
+def _refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
+    bad = ~np.isfinite(expected).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{type(algorithm).__name__}.distribution is not finite at round "
+            f"{first + int(np.argmax(bad))}; look at its rates and at its state"
         )
 
 
@@ -228,7 +239,7 @@ def _configuration(
 
 
 def _source(problem: Problem) -> str:
-    return f"problem {problem.describe()['name']}"
+    return f"problem {type(problem).__name__}"
 
 
 def _check_arguments(
@@ -253,10 +264,24 @@ def _check_arguments(
         raise ValueError(
             f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
         )
+    _check_names(problem, gossip)
     if against not in ("current", "final"):
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+
+
+def _check_names(problem: Problem, gossip: Gossip | None) -> None:
+    """Agents with names on both sides must be the same agents in the same order."""
+    theirs = gossip.network.names if gossip is not None else None
+    if problem.agent_names is None or theirs is None or problem.agent_names == theirs:
+        return
+    place = next(v for v, name in enumerate(theirs) if name != problem.agent_names[v])
+    raise ValueError(
+        f"agent {place} is {problem.agent_names[place]!r} in the problem but {theirs[place]!r} in "
+        "the network; number them alike, for example with "
+        "fb.problems.from_table(..., agents=network.names)"
+    )
 
 
 def _check_problem(problem: Problem) -> None:

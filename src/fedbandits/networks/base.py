@@ -44,6 +44,7 @@ class Network:
         family: the constructor's name.
         parameters: its arguments as plain data; a hash stands for edges that were given.
         positions: [N, 2] where to draw the agents, or None.
+        names: what the agents are called where the network came with names, or None.
 
     Example:
         >>> from fedbandits.networks import grid
@@ -61,6 +62,7 @@ class Network:
     family: str
     parameters: Mapping[str, Any]
     positions: Floats | None = None
+    names: tuple[str, ...] | None = None
 
     @cached_property
     def name(self) -> str:

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from fedbandits.checks import unit_interval, whole
+from fedbandits.checks import number, whole
 from fedbandits.sparse_graphs import Ints
 
 from .base import Network, build, circle
@@ -92,7 +92,7 @@ def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     from scipy.spatial import cKDTree
 
     n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
-    if not radius >= 0:
+    if not number(radius, "radius") >= 0:
         raise ValueError(f"radius must be 0 or more, not {radius}")
     draw = random.Random(seed).random
     spots = np.fromiter((draw() for _ in range(2 * n)), np.float64, 2 * n).reshape(n, 2)
@@ -114,7 +114,9 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     import networkx as nx
 
     n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
-    chance = float(unit_interval(probability, "probability"))
+    chance = number(probability, "probability")
+    if not 0 <= chance <= 1:
+        raise ValueError(f"probability must be in [0, 1], not {chance}")
     graph = nx.fast_gnp_random_graph(n, chance, seed=seed)
     parameters = {"agents": n, "probability": chance, "seed": seed}
     return build("erdos_renyi", n, np.array(list(graph.edges)), parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ def from_adjacency(matrix: Any) -> Network:
 
 def from_networkx(graph: nx.Graph[Any]) -> Network:
     """A network given as an undirected networkx graph; agents are its nodes in their order.
+
+    Nodes that are not just 0 … N-1 are kept as `network.names`.
 
     Example:
         >>> import networkx as nx
@@ -125,7 +128,9 @@ def _from_networkx(family: str, graph: nx.Graph[Any], parameters: Mapping[str, A
     index = {node: v for v, node in enumerate(graph)}
     agents = whole(len(index), "the graph's number of nodes", least=1)
     edges = _edge_array((index[u], index[v]) for u, v in graph.edges)
-    return _checked(family, agents, edges, parameters)
+    made = _checked(family, agents, edges, parameters)
+    numbered = list(index) == list(range(agents))
+    return made if numbered else replace(made, names=tuple(str(node) for node in index))
 
 
 def _edge_array(edges: npt.ArrayLike | Iterable[tuple[int, int]]) -> npt.NDArray[Any]:

@@ -30,13 +30,20 @@ class Problem(ABC):
     arms: int
     horizon: int
 
+    agent_names: ClassVar[tuple[str, ...] | None] = None
+    arm_names: ClassVar[tuple[str, ...] | None] = None
+    """What the agents and arms are called, where they have names."""
+
     traced: ClassVar[bool] = True
     """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
 
     @property
     def check(self) -> Check:
-        """When losses are checked: `never` (in [0, 1] by construction), `before` or `during`."""
-        return "never"
+        """When losses are checked: `before` the run, `during` it, or `never`.
+
+        `never` is for losses in [0, 1] by construction.
+        """
+        return "during"
 
     @abstractmethod
     def losses(self, t: Array) -> Array:

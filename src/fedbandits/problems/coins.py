@@ -9,23 +9,21 @@ import numpy as np
 
 from fedbandits import checks
 from fedbandits.arrays import Array
-from fedbandits.streams import LOSSES, as_uniforms, round_key
+from fedbandits.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import Problem, check_sizes
+from .base import Check, Problem, check_sizes
 
 static = {"static": True}
 
 
 def _words(seed: Array, t: Array, shape: tuple[int, int]) -> Array:
     """The random words of round t, a function of (seed, round, row, column)."""
-    import jax
-
-    return jax.random.bits(round_key(LOSSES, seed, t), shape, "uint32")
+    return words(round_key(LOSSES, seed, t), shape)
 
 
-def _coins(words: Array, means: Array) -> Array:
+def _coins(drawn: Array, means: Array) -> Array:
     """Independent Bernoulli losses, `[N, K]`; means 0 and 1 are exact, since 0 <= u < 1."""
-    return (as_uniforms(words) < means).astype("float32")
+    return (as_uniforms(drawn) < means).astype("float32")
 
 
 def paper_means(arms: int) -> np.ndarray[Any, Any]:
@@ -38,8 +36,17 @@ def paper_means(arms: int) -> np.ndarray[Any, Any]:
     return np.linspace(0, 1, arms, dtype=np.float32)
 
 
+class Coins(Problem):
+    """Losses that are 0 or 1, whatever happens."""
+
+    @property
+    def check(self) -> Check:
+        """Never: a coin is in [0, 1]."""
+        return "never"
+
+
 @dataclass(frozen=True, eq=False)
-class Bernoulli(Problem):
+class Bernoulli(Coins):
     """Independent coins with a mean per agent and arm."""
 
     agents: int = field(metadata=static)
@@ -55,7 +62,7 @@ class Bernoulli(Problem):
 
 
 @dataclass(frozen=True, eq=False)
-class ActivatedBernoulli(Problem):
+class ActivatedBernoulli(Coins):
     """A new random subset of agents sees losses in every round."""
 
     agents: int = field(metadata=static)
@@ -70,16 +77,16 @@ class ActivatedBernoulli(Problem):
         """ℓ_t^v(i) ~ Bernoulli(means[i]) for v in U_t, else 0: `[N, K]`."""
         import jax.numpy as jnp
 
-        words = _words(self.seed, t, (self.agents, self.arms + 1))
+        drawn = _words(self.seed, t, (self.agents, self.arms + 1))
         # Without replacement: the agents with the smallest of N random words. The sort is stable,
         # so ties cannot activate one agent too many.
-        order = jnp.argsort(words[:, 0], stable=True)
+        order = jnp.argsort(drawn[:, 0], stable=True)
         active = jnp.zeros(self.agents, bool).at[order[: self.active]].set(True)
-        return jnp.where(active[:, None], _coins(words[:, 1:], self.means), 0.0)
+        return jnp.where(active[:, None], _coins(drawn[:, 1:], self.means), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Switching(Problem):
+class Switching(Coins):
     """The best arm changes between equal parts of the horizon."""
 
     agents: int = field(metadata=static)
@@ -173,12 +180,13 @@ def fixed_activation(
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     mask = np.zeros((agents, 1), np.float32)
     if isinstance(active, list | tuple | np.ndarray):
-        members = np.asarray(active)
-        outside = [int(v) for v in members if not 0 <= v < agents]
-        if outside:
-            raise ValueError(f"active names agent {outside[0]}; the agents are 0 to {agents - 1}")
+        members = np.array([checks.whole(v, "an agent in active", least=0) for v in active], int)
         if members.size == 0:
             raise ValueError("active is empty; at least one agent must see losses")
+        if members.max() >= agents:
+            raise ValueError(
+                f"active names agent {members.max()}; the agents are 0 to {agents - 1}"
+            )
     else:
         size = (agents + 1) // 2 if active is None else _subset_size(active, agents)
         members = np.random.default_rng(checks.seed32(seed)).permutation(agents)[:size]

@@ -9,11 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.describe import array_hash
+from fedbandits.describe import Fresh, array_hash
 
-from .base import Check, Problem, check_shape, check_sizes
+from .base import Problem, check_shape, check_sizes
 
 static = {"static": True}
+
+
+_SAMPLED = 64
+"""A function is known by a hash of its losses in this many rounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,23 +27,25 @@ class TracedFunction(Problem):
     agents: int = field(metadata=static)
     arms: int = field(metadata=static)
     horizon: int = field(metadata=static)
-    function: Callable[[Array], Array] = field(metadata=static)
-
-    @property
-    def check(self) -> Check:
-        """Chunk by chunk, while it runs."""
-        return "during"
+    function: Fresh = field(metadata=static)
 
     def losses(self, t: Array) -> Array:
         """`function(t)`, `[N, K]`."""
-        losses = self.function(t)
-        check_shape(np.shape(losses), self, f"the function at round {_round(t)}")
+        # A traceable function may treat t as an array, also where it is not traced.
+        losses = self.function(np.int32(t) if self.traced and isinstance(t, int) else t)
+        check_shape(np.shape(losses), self, "the function")
         return losses
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, the function's name, and a hash of its first and last losses to know it by."""
-        ends = np.stack([np.asarray(self.losses(t), np.float64) for t in (1, self.horizon)])
-        return super().describe() | {"name": "from_function", "sha256": array_hash(ends)}
+        """Sizes, the function's name, and a hash of its losses in rounds spread over the horizon.
+
+        The hash tells functions of one name apart, for checkpoints; not if they differ only in
+        rounds between.
+        """
+        count = min(self.horizon, _SAMPLED)
+        rounds = [1 + i * (self.horizon - 1) // max(count - 1, 1) for i in range(count)]
+        sampled = np.stack([np.asarray(self.losses(t), np.float64) for t in rounds])
+        return super().describe() | {"name": "from_function", "sha256": array_hash(sampled)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,17 +55,13 @@ class HostFunction(TracedFunction):
     traced: ClassVar[bool] = False
 
 
-def _round(t: Array) -> str:
-    return str(t) if isinstance(t, int) else "t"
-
-
 def from_function(
     function: Callable[[Array], Any], *, agents: int, arms: int, horizon: int, host: bool = False
 ) -> TracedFunction:
     """Losses computed by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
 
     It must be a pure function of the round: the adversary is oblivious, and a run that is resumed
-    asks for the same round again.
+    asks for the same round again. After changing what the function depends on, make a new problem.
 
     Args:
         function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.
@@ -78,4 +80,4 @@ def from_function(
     if not callable(function):
         raise TypeError(f"function must be callable as function(t), not {function!r}")
     kind = HostFunction if host else TracedFunction
-    return kind(agents, arms, horizon, function)
+    return kind(agents, arms, horizon, Fresh(function))

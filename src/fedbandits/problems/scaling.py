@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits import checks
 from fedbandits.arrays import Array
 
 from .base import Check, Problem
@@ -33,12 +34,27 @@ class Scaled(Problem):
         return self.problem.traced
 
     @property
+    def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.agent_names
+
+    @property
+    def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.arm_names
+
+    @property
     def check(self) -> Check:
         """As the problem inside; what is never checked inside may leave [0, 1] when scaled."""
         return "before" if self.problem.check == "before" else "during"
 
     def _scale(self, values: Array) -> Array:
-        fraction = (values - self.low) / (self.high - self.low)
+        xp = values.__array_namespace__()
+        if not xp.isdtype(values.dtype, "real floating"):
+            values = values.astype("float32")
+        # The limits in the values' own precision: the float32 nearest to `high` must become 1.
+        low, high = (xp.asarray(limit, dtype=values.dtype) for limit in (self.low, self.high))
+        fraction = (values - low) / (high - low)
         return 1.0 - fraction if self.rewards else fraction
 
     def losses(self, t: Array) -> Array:
@@ -80,6 +96,10 @@ def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) 
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"scaled takes a problem such as from_tensor(...), not {problem!r}")
+    for name, limit in (("low", low), ("high", high)):
+        checks.number(limit, name)
+    if not isinstance(rewards, bool):
+        raise TypeError(f"rewards must be True or False, not {rewards!r}")
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"scaled needs finite low < high, not low={low}, high={high}")
     return Scaled(

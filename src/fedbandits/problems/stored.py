@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from fedbandits import checks
 from fedbandits.arrays import Array
 
 from .base import Check, Problem, check_sizes
@@ -29,8 +30,8 @@ class Stored(Problem):
     horizon: int
     tensor: np.ndarray[Any, Any]
     """`[T, N, K]`, possibly a memory map."""
-    agent_names: tuple[Hashable, ...] | None = None
-    arm_names: tuple[Hashable, ...] | None = None
+    agent_names: tuple[str, ...] | None = None  # type: ignore[misc]
+    arm_names: tuple[str, ...] | None = None  # type: ignore[misc]
 
     traced: ClassVar[bool] = False
 
@@ -41,6 +42,8 @@ class Stored(Problem):
 
     def losses(self, t: Array) -> Array:
         """Row t - 1 of the tensor, `[N, K]`."""
+        if not 1 <= t <= self.horizon:
+            raise ValueError(f"rounds are 1 to {self.horizon}, not {t}")
         return self.tensor[t - 1]
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
@@ -63,7 +66,7 @@ class Stored(Problem):
         }
         for key, names in (("agent_names", self.agent_names), ("arm_names", self.arm_names)):
             if names is not None:
-                description[key] = [str(name) for name in names]
+                description[key] = list(names)
         return description
 
 
@@ -79,6 +82,8 @@ def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
         (10, 3, 2)
     """
     array = _map(Path(tensor)) if isinstance(tensor, str | Path) else np.asanyarray(tensor)
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("the tensor is masked; fill it first, for example with tensor.filled(0.0)")
     if array.ndim != 3:
         raise ValueError(f"the tensor has shape {array.shape}; expected (horizon, agents, arms)")
     if array.dtype.kind not in "biuf":
@@ -88,17 +93,25 @@ def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     return Stored(agents, arms, horizon, array)
 
 
-def from_table(table: pd.DataFrame | str | Path, *, fill: float | None = None) -> Stored:
+def from_table(
+    table: pd.DataFrame | str | Path,
+    *,
+    fill: float | None = None,
+    agents: Sequence[Hashable] | None = None,
+    arms: Sequence[Hashable] | None = None,
+) -> Stored:
     """Losses from a long table with the columns time, agent, arm and loss.
 
-    Rounds are the distinct times in order, agents and arms the distinct values in order; their
-    names are kept as `problem.agent_names` and `problem.arm_names`.
+    Rounds are the distinct times in order. Agents and arms are numbered in the order given, else
+    sorted; their names are kept and appear in results.
 
     Args:
         table: a pandas DataFrame (or anything with `to_pandas()`), or the path of a CSV or Parquet
             file.
         fill: the loss of every (time, agent, arm) that has no row. Without it a missing cell is
             an error.
+        agents: the agents in the order of the network's, for example `network.names`.
+        arms: the arms in the order wanted.
 
     Example:
         >>> import pandas as pd
@@ -107,43 +120,21 @@ def from_table(table: pd.DataFrame | str | Path, *, fill: float | None = None) -
         >>> problem.arm_names, problem.losses(2).tolist()
         (('jam', 'tea'), [[0.5, 0.25]])
     """
-    frame = _read(table)
-    missing = [name for name in COLUMNS if name not in frame.columns]
-    if missing:
-        raise ValueError(
-            f"the table has no column {missing[0]!r}; it needs {', '.join(COLUMNS)} and has "
-            f"{', '.join(map(str, frame.columns))}"
-        )
-    if len(frame) == 0:
-        raise ValueError("the table has no rows")
-    for name in COLUMNS[:3]:
-        empty = np.flatnonzero(frame[name].isna())
-        if empty.size:
-            raise ValueError(f"the table has no {name} in row {int(empty[0]) + 1}")
+    frame = _checked_columns(_read(table))
     loss = _losses(frame)
-    codes, names = zip(*(_factorize(frame, name) for name in COLUMNS[:3]), strict=True)
-    horizon, agents, arms = (len(labels) for labels in names)
-    agents, arms, horizon = check_sizes(agents, arms, horizon)
-    cells = np.asarray(np.ravel_multi_index(codes, (horizon, agents, arms)))
+    empty = np.nan if fill is None else checks.number(fill, "fill")
+    t, times = _numbered(_times(frame), "time", None)
+    v, agent_names = _numbered(frame["agent"], "agent", agents)
+    i, arm_names = _numbered(frame["arm"], "arm", arms)
+    tensor = np.full((len(times), len(agent_names), len(arm_names)), empty)
+    cells = np.asarray(np.ravel_multi_index((t, v, i), tensor.shape))
     _refuse_duplicates(cells, frame)
-    tensor = np.full(horizon * agents * arms, np.nan if fill is None else fill, np.float64)
-    seen = np.zeros(tensor.size, bool)
-    tensor[cells] = loss
-    seen[cells] = True
-    if fill is None and not seen.all():
-        t, v, i = np.unravel_index(int(np.argmin(seen)), (horizon, agents, arms))
-        raise ValueError(
-            f"the table has no row for {int((~seen).sum())} of {seen.size} cells, the first being "
-            f"time {names[0][t]}, agent {names[1][v]}, arm {names[2][i]}. Add the rows, or name "
-            "the loss of missing cells with fill="
-        )
-    return Stored(
-        agents,
-        arms,
-        horizon,
-        tensor.reshape(horizon, agents, arms),
-        tuple(names[1]),
-        tuple(names[2]),
+    tensor.ravel()[cells] = loss
+    if fill is None:
+        _refuse_missing(tensor, times, agent_names, arm_names)
+    problem = from_tensor(tensor)
+    return replace(
+        problem, agent_names=tuple(map(str, agent_names)), arm_names=tuple(map(str, arm_names))
     )
 
 
@@ -151,10 +142,9 @@ def _map(path: Path) -> np.ndarray[Any, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no tensor at {path}")
     try:
-        mapped: np.ndarray[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is not a .npy file of numbers ({error})") from error
-    return mapped
 
 
 def _read(table: Any) -> pd.DataFrame:
@@ -176,8 +166,26 @@ def _read(table: Any) -> pd.DataFrame:
     raise TypeError(f"a table is a DataFrame or a file path, not {type(table).__name__}")
 
 
+def _checked_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    columns = list(frame.columns)
+    for name in COLUMNS:
+        if columns.count(name) != 1:
+            found = "no column" if name not in columns else "more than one column"
+            raise ValueError(
+                f"the table has {found} {name!r}; it needs {', '.join(COLUMNS)} and has "
+                f"{', '.join(map(str, columns))}"
+            )
+    if len(frame) == 0:
+        raise ValueError("the table has no rows")
+    for name in COLUMNS[:3]:
+        empty = np.flatnonzero(frame[name].isna())
+        if empty.size:
+            raise ValueError(f"the table has no {name} in row {int(empty[0]) + 1}")
+    return frame
+
+
 def _losses(frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-    """The loss column as numbers, each checked in its own row of the table."""
+    """The loss column as numbers; the first that is none is named by its row."""
     import pandas as pd
 
     loss = pd.to_numeric(frame["loss"], errors="coerce").to_numpy(np.float64)
@@ -190,11 +198,50 @@ def _losses(frame: pd.DataFrame) -> np.ndarray[Any, Any]:
     return loss
 
 
-def _factorize(frame: pd.DataFrame, name: str) -> tuple[np.ndarray[Any, Any], list[Hashable]]:
+def _times(frame: pd.DataFrame) -> pd.Series[Any]:
+    """The time column, refused as text: "10" would come before "9"."""
+    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+
+    time = frame["time"]
+    if is_numeric_dtype(time) or is_datetime64_any_dtype(time):
+        return time
+    raise ValueError(
+        f"the table's time is text, such as {time.iloc[0]!r}; make it numbers or dates, for "
+        "example with pandas.to_datetime"
+    )
+
+
+def _numbered(
+    column: pd.Series[Any], what: str, order: Sequence[Hashable] | None
+) -> tuple[np.ndarray[Any, Any], list[Hashable]]:
+    """The number of each row's label, and the labels in order."""
     import pandas as pd
 
-    codes, labels = pd.factorize(frame[name], sort=True)
-    return codes, list(labels)
+    if order is None:
+        codes, labels = pd.factorize(column, sort=True)
+        return codes, list(labels)
+    index = pd.Index(list(order))
+    if not index.is_unique:
+        raise ValueError(f"{what}s names {index[index.duplicated()][0]!r} twice")
+    codes = index.get_indexer(pd.Index(column))
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        raise ValueError(
+            f"the table has {what} {column.iloc[row]!r} in row {row + 1}, which {what}s does not "
+            "name"
+        )
+    return codes, list(index)
+
+
+def _refuse_missing(tensor: np.ndarray[Any, Any], *names: list[Hashable]) -> None:
+    missing = np.isnan(tensor)
+    if missing.any():
+        t, v, i = np.argwhere(missing)[0]
+        raise ValueError(
+            f"the table has no row for {int(missing.sum())} of {tensor.size} cells, the first "
+            f"being time {names[0][t]}, agent {names[1][v]}, arm {names[2][i]}. Add the rows, or "
+            "name the loss of missing cells with fill="
+        )
 
 
 def _refuse_duplicates(cells: np.ndarray[Any, Any], frame: pd.DataFrame) -> None:
