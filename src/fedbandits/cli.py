@@ -145,10 +145,13 @@ def network(
       fedbandits network friends.graphml --fastest
     """  # noqa: D301
     graph = config.parse_network(spec)
-    _console().print(tables.network_table(graph, spec))
-    if graph.connected:
-        _console().print(tables.gossip_table(graph, horizon, fastest))
-    else:
+    with _console(err=True).status("distances and eigenvalues (minutes for a million agents)"):
+        shown = [tables.network_table(graph, spec)]
+        if graph.connected:
+            shown.append(tables.gossip_table(graph, horizon, fastest))
+    for table in shown:
+        _console().print(table)
+    if not graph.connected:
         _say(
             "no gossip: information cannot reach everyone; add edges until it is connected",
             "yellow",
