@@ -1,14 +1,21 @@
-"""The rates of the paper's theorems and the horizons from which they say anything."""
+"""The paper's theorems as functions: lower bounds, the upper bound, its rates, its horizon.
+
+A network without a spectral gap gives infinity, never an exception.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from .checks import whole
+from .schedules import Schedule, as_schedule
 
 if TYPE_CHECKING:
     from .gossip import Gossip
+    from .networks import Network
 
 
 class TheoremRates(NamedTuple):
@@ -25,29 +32,141 @@ class TheoremRates(NamedTuple):
     exploration_at_horizon: float
 
 
+def cluster_distance(network: Network) -> float:
+    """Δ̃ = (√2/3) sqrt((1 + d_max)/λ_{N-1}), the distance in the proof of the lower bounds.
+
+    On the proof's own family of graphs two clusters of N/4 agents are at least this far apart; on
+    any other network it is a number and not a distance.
+
+    Example:
+        >>> from fedbandits.networks import two_clusters
+        >>> round(cluster_distance(two_clusters(12, 12)), 1)
+        16.1
+    """
+    if network.algebraic_connectivity == 0:
+        return 0.0 if network.agents == 1 else math.inf
+    ratio = (1 + network.max_degree) / network.algebraic_connectivity
+    return math.sqrt(2) / 3 * math.sqrt(ratio)
+
+
+def lower_bound_full_information(
+    network: Network, *, arms: int, horizon: int, distance: float | None = None
+) -> float:
+    """(1/4) sqrt((Δ + 1) T ln K / 2): Theorem 1 with the constant of its proof.
+
+    For every algorithm there are losses and an agent whose regret is at least this, times 1 - o(1)
+    as T and K grow: at small K or T the regret on the proof's own instance is smaller.
+
+    Args:
+        network: gives Δ̃ by `cluster_distance`, exact only on the proof's graphs.
+        arms: K.
+        horizon: T.
+        distance: Δ, where the distance of the clusters is known.
+    """
+    _check(arms, horizon)
+    delta = cluster_distance(network) if distance is None else distance
+    return math.sqrt((delta + 1) * horizon * math.log(arms) / 2) / 4
+
+
+def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int) -> float:
+    """min{T, max{sqrt(K/(1 + d_v)), ((1 + d_max)/λ_{N-1})^(1/4) sqrt(ln K)} sqrt(T)}: Theorem 2.
+
+    An order of growth: the paper gives no constant, and none is put in here.
+
+    Args:
+        network: gives d_max, λ_{N-1} and the degree of the agent.
+        arms: K.
+        horizon: T.
+        agent: v.
+    """
+    _check(arms, horizon)
+    bandit = math.sqrt(arms / (1 + int(network.degrees[agent])))
+    if network.agents == 1:
+        delay = math.sqrt(math.log(arms))
+    elif network.algebraic_connectivity == 0:
+        delay = math.inf
+    else:
+        ratio = (1 + network.max_degree) / network.algebraic_connectivity
+        delay = ratio**0.25 * math.sqrt(math.log(arms))
+    return min(float(horizon), max(bandit, delay) * math.sqrt(horizon))
+
+
+def upper_bound(gossip: Gossip, *, arms: int, horizon: int) -> float:
+    """5 (C_W K² ln K)^(1/3) T^(2/3): Theorem 3 with the constant of its proof.
+
+    For FedExp3 with `theorem_rates`, every agent, all losses; its assumption γ_T <= 1 holds from
+    `horizon_needed` on.
+    """
+    _check(arms, horizon, gossip)
+    cubed = gossip.c_w(horizon) * arms**2 * math.log(arms)
+    return float(5 * cubed ** (1 / 3) * horizon ** (2 / 3))
+
+
+def upper_bound_before_tuning(
+    gossip: Gossip,
+    *,
+    arms: int,
+    horizon: int,
+    learning_rate: float | Schedule,
+    exploration: float | Schedule,
+) -> float:
+    """The last line before tuning in the proof of Theorem 3, for any non-increasing rates, γ <= 1.
+
+    (K²/2) Σ η_{t-1}/γ_t + (K²/γ_T) C_W Σ η_{t-1} + Σ γ_t + (ln K)/η_T, with η_0 := η_1. It is
+    often vacuous, that is above T: with the constants of the figures it is about 2·10¹⁰.
+
+    Args:
+        gossip: gives C_W.
+        arms: K.
+        horizon: T.
+        learning_rate: η, a number or a schedule of the round alone.
+        exploration: γ, a number or a schedule of the round alone; clipped at 1.
+    """
+    from .algorithms.exponential_weights import LossEstimates
+
+    _check(arms, horizon, gossip)
+    state = LossEstimates.zeros(arms, gossip.network.agents, (), np.float64)
+
+    def values(rate: float | Schedule, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        of = as_schedule(rate, name)
+        return np.array([float(of(t, state)) for t in range(1, horizon + 1)])
+
+    eta, gamma = values(learning_rate, "learning_rate"), values(exploration, "exploration")
+    gamma = np.minimum(gamma, 1.0)
+    before = np.concatenate([eta[:1], eta[:-1]])  # η_{t-1}
+    if gamma[-1] == 0 or eta[-1] == 0:
+        return math.inf
+    estimates = arms**2 / 2 * np.sum(before / gamma)
+    consensus = arms**2 / gamma[-1] * gossip.c_w(horizon) * np.sum(before)
+    return float(estimates + consensus + gamma.sum() + math.log(arms) / eta[-1])
+
+
+def inverse_gap_bound(network: Network) -> float:
+    """2 (d_max + 1)/λ_{N-1}, at least 1/(1 - σ2) of the max-degree matrix; its equal if lazy."""
+    if network.agents == 1:
+        return 1.0
+    if network.algebraic_connectivity == 0:
+        return math.inf
+    return 2 * (network.max_degree + 1) / network.algebraic_connectivity
+
+
 def theorem_rates(gossip: Gossip, *, arms: int, horizon: int) -> TheoremRates:
-    """γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T).
+    """γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T), Theorem 3's.
 
     Args:
         gossip: gives C_W, which depends on T.
         arms: K, at least 2.
         horizon: T, at least 1.
-
-    Reference:
-        Yi and Vojnović 2023, Theorem 3 (upper bound).
     """
-    _check(gossip, arms, horizon)
+    _check(arms, horizon, gossip)
     scale = _exploration_cubed(gossip.c_w(horizon), arms) ** (1 / 3)
     at_horizon = scale * horizon ** (-1 / 3)
     return TheoremRates(math.log(arms) / (horizon * at_horizon), scale, at_horizon)
 
 
 def horizon_needed(gossip: Gossip, *, arms: int) -> float:
-    """The smallest T with γ_T <= 1: T >= (C_W + 1/2) K² ln K, C_W itself growing with T.
-
-    Infinite where the spectral gap is zero.
-    """
-    _check(gossip, arms, 1)
+    """The smallest T with γ_T <= 1: T >= (C_W + 1/2) K² ln K, C_W itself growing with T."""
+    _check(arms, 1, gossip)
     if math.isinf(gossip.c_w(1)):
         return math.inf
     # C_W grows like log T at most, so the iteration climbs to the least fixed point.
@@ -60,17 +179,26 @@ def horizon_needed(gossip: Gossip, *, arms: int) -> float:
 
 
 def full_information_rate(gossip: Gossip, *, arms: int, horizon: int) -> float:
-    """η = sqrt(ln K / ((C_W + 1/2) T)), the full-information analogue of the theorem's."""
-    _check(gossip, arms, horizon)
+    """η = sqrt(ln K / ((C_W + 1/2) T)), for FedHedge; see `upper_bound_full_information`."""
+    _check(arms, horizon, gossip)
     return math.sqrt(math.log(arms) / ((gossip.c_w(horizon) + 0.5) * horizon))
+
+
+def upper_bound_full_information(gossip: Gossip, *, arms: int, horizon: int) -> float:
+    """2 sqrt((C_W + 1/2) T ln K), for FedHedge with `full_information_rate`.
+
+    It follows from the paper's proof with ‖g‖ <= 1; it is not a theorem of the paper.
+    """
+    _check(arms, horizon, gossip)
+    return 2 * math.sqrt((gossip.c_w(horizon) + 0.5) * horizon * math.log(arms))
 
 
 def _exploration_cubed(c_w: float, arms: int) -> float:
     return (c_w + 0.5) * arms**2 * math.log(arms)
 
 
-def _check(gossip: Gossip, arms: int, horizon: int) -> None:
-    if not hasattr(gossip, "c_w"):
+def _check(arms: int, horizon: int, gossip: Gossip | None = None) -> None:
+    if gossip is not None and not hasattr(gossip, "c_w"):
         raise TypeError(
             f"gossip must be a Gossip such as fb.gossip.max_degree(network), not {gossip!r}"
         )
