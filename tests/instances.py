@@ -46,3 +46,25 @@ def random_losses(agents: int, arms: int, horizon: int, seed: int) -> np.ndarray
     losses[rng.uniform(size=losses.shape) < 0.2] = 0.0
     losses[rng.uniform(size=losses.shape) < 0.2] = 1.0
     return losses
+
+
+SMALL_CONFIG = """
+runs = 2
+
+[problem]
+name = "activated_bernoulli"
+agents = 4
+arms = 3
+horizon = 20
+
+[network]
+name = "grid"
+rows = 2
+cols = 2
+
+[gossip]
+name = "max_degree"
+
+[algorithm]
+name = "FedExp3"
+"""

@@ -11,26 +11,7 @@ import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.config import REGISTRIES, Experiment
 
-CONFIG = """
-runs = 2
-
-[problem]
-name = "activated_bernoulli"
-agents = 4
-arms = 3
-horizon = 20
-
-[network]
-name = "grid"
-rows = 2
-cols = 2
-
-[gossip]
-name = "max_degree"
-
-[algorithm]
-name = "FedExp3"
-"""
+from .instances import SMALL_CONFIG
 
 
 def call(*args: str | Path) -> Result:
@@ -41,14 +22,14 @@ def call(*args: str | Path) -> Result:
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
-    path.write_text(CONFIG)
+    path.write_text(SMALL_CONFIG)
     return path
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
-    (folder / "small.toml").write_text(CONFIG)
+    (folder / "small.toml").write_text(SMALL_CONFIG)
     assert call("run", folder / "small.toml", "--out", folder).exit_code == 0
     return folder / "small.nc"
 

@@ -10,28 +10,9 @@ import pytest
 import fedbandits as fb
 from fedbandits.config import REGISTRIES, ConfigError, catalogue, load_config, parse_network
 
+from .instances import SMALL_CONFIG
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "grid.toml"
-
-SMALL = """
-runs = 2
-
-[problem]
-name = "activated_bernoulli"
-agents = 4
-arms = 3
-horizon = 20
-
-[network]
-name = "grid"
-rows = 2
-cols = 2
-
-[gossip]
-name = "max_degree"
-
-[algorithm]
-name = "FedExp3"
-"""
 
 ALONE = """
 [problem]
@@ -70,7 +51,7 @@ def test_the_example_is_figure_1() -> None:
 
 
 def test_simulate_is_what_the_same_objects_give(tmp_path: Path) -> None:
-    path = write(tmp_path, 'dtype = "float64"\nagainst = "final"\nseed = 7\n' + SMALL)
+    path = write(tmp_path, 'dtype = "float64"\nagainst = "final"\nseed = 7\n' + SMALL_CONFIG)
     result = load_config(path).simulate()
     direct = fb.simulate(
         fb.problems.activated_bernoulli(4, 3, 20),
@@ -114,7 +95,7 @@ def test_no_network_is_needed_when_nothing_is_sent(tmp_path: Path) -> None:
 
 
 def test_the_theorem_rates(tmp_path: Path) -> None:
-    path = write(tmp_path, SMALL.replace('"FedExp3"', '"FedHedge"\nfrom_theorem = true'))
+    path = write(tmp_path, SMALL_CONFIG.replace('"FedExp3"', '"FedHedge"\nfrom_theorem = true'))
     gossip = fb.gossip.max_degree(fb.networks.grid(2, 2))
     expected = fb.FedHedge.from_theorem(gossip, arms=3, horizon=20)
     assert load_config(path).algorithm == expected
@@ -187,8 +168,8 @@ def test_files_are_relative_to_the_configuration(
 def test_mistakes_name_the_place_and_the_fix(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
-    assert old in SMALL
-    path = write(tmp_path, SMALL.replace(old, new))
+    assert old in SMALL_CONFIG
+    path = write(tmp_path, SMALL_CONFIG.replace(old, new))
     error = refusal(path)
     assert error.startswith(str(path))
     assert re.search(message, error), error
@@ -210,7 +191,7 @@ def test_mistakes_name_the_place_and_the_fix(
     ],
 )
 def test_bad_overrides(tmp_path: Path, override: str, message: str) -> None:
-    assert message in refusal(write(tmp_path, SMALL), override)
+    assert message in refusal(write(tmp_path, SMALL_CONFIG), override)
 
 
 def test_no_toml(tmp_path: Path) -> None:
