@@ -400,9 +400,11 @@ def test_refused(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_refused_types() -> None:
-    with pytest.raises(TypeError, match="problem must be a Problem"):
+    with pytest.raises(
+        TypeError, match="problem must be of type Problem, not ndarray; for an array use"
+    ):
         fb.simulate(np.zeros((3, 2, 2)), fb.Exp3())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="algorithm must be a Algorithm"):
+    with pytest.raises(TypeError, match=r"algorithm must be an object: write Exp3\(\)"):
         fb.simulate(PROBLEM, fb.Exp3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="gossip must be a Gossip such as"):
         fb.simulate(PROBLEM, fb.FedExp3(), fb.networks.ring(6))  # type: ignore[arg-type]
@@ -420,7 +422,11 @@ class Odd(fb.Algorithm[LossEstimates]):
         return LossEstimates.zeros(arms, agents, batch, dtype)
 
     def distribution(self, state: LossEstimates, t: Array) -> Array:
-        return state.z[0] if type(self) is OddDistribution else state.z + 0.5
+        if type(self) is OddTrace and float(t) > 3:  # branches on a traced value
+            return state.z
+        if type(self) is OddDistribution:
+            return state.z[0]
+        return state.z + (0.5 if type(self) is OddSum else 1 / state.z.shape[0])
 
     def message(self, state: LossEstimates) -> dict[str, Array]:
         return {"other": state.z} if type(self) is OddMessage else {"z": state.z}
@@ -440,16 +446,30 @@ class Odd(fb.Algorithm[LossEstimates]):
 class OddDistribution(Odd): ...
 
 
+class OddSum(Odd): ...
+
+
+class OddTrace(Odd): ...
+
+
 class OddMessage(Odd): ...
 
 
 class OddUpdate(Odd): ...
 
 
+def test_an_algorithm_that_jax_cannot_trace_gets_advice() -> None:
+    with pytest.raises(TypeError) as caught:
+        fb.simulate(PROBLEM, OddTrace(), GOSSIP, runs=1)
+    advice = "OddTrace must be traceable by JAX"
+    assert any(advice in note for note in caught.value.__notes__)
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (OddDistribution, r"OddDistribution.distribution gives shape \(1, 6\); expected .*3, 1, 6"),
+        (OddSum, r"OddSum.distribution is no distribution in round 1: it sums to 1\.5"),
         (OddMessage, r"OddMessage.message sends \['other'\], but its leaves declare \['z'\]"),
         (OddUpdate, r"OddUpdate.update changes state.z from float32\[3, 1, 6\] to float32\[1,"),
     ],

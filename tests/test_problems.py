@@ -173,7 +173,7 @@ def test_a_problem_of_ones_own_is_checked() -> None:
     import jax.numpy as jnp
 
     fb.simulate(OneTooMany(2, 3, 50, jnp.ones((2, 3))), fb.Uniform(), runs=1)
-    with pytest.raises(ValueError, match=r"round 40, agent 0, arm 0 is 2\.0"):
+    with pytest.raises(ValueError, match=r"round 40, agent 0, arm 0 is 2, not in"):
         fb.simulate(OneTooMany(2, 3, 50, jnp.full((2, 3), 2.0)), fb.Uniform(), runs=1)
 
 
@@ -273,7 +273,14 @@ def untyped(function: Any) -> Any:
         (lambda: MAKE(3, 2, 5, seed=2**32), r"seed must be below 2\*\*32"),
         (lambda: fb.problems.fixed_activation(3, 2, 5, active=[7]), "agent 7; .* 0 to 2"),
         (lambda: fb.problems.from_tensor(np.zeros((3, 2, 2))).losses(0), "rounds are 1 to 3"),
-        (lambda: fb.problems.from_table(table().astype({"time": str})), "time is text"),
+        (
+            lambda: fb.problems.from_table(table().astype({"time": str})),
+            "time '1' is neither a number nor a date",
+        ),
+        (
+            lambda: fb.problems.from_table(table().assign(loss=[0.5] * 11 + [np.nan])),
+            "loss in row 12 is empty; .* with fill=",
+        ),
         (
             lambda: fb.problems.from_table(pd.concat([table(), table()["arm"]], axis=1)),
             "more than one column 'arm'",
@@ -369,13 +376,39 @@ def test_missing_and_foreign_tensors(tmp_path: Path) -> None:
 def test_table_fill() -> None:
     problem = fb.problems.from_table(table().iloc[1:], fill=0.125)
     assert problem.losses(1)[0, 0] == 0.125
+    # An empty loss is a missing one.
+    emptied = table().assign(loss=[np.nan, *table()["loss"][1:]])
+    np.testing.assert_array_equal(
+        fb.problems.from_table(emptied, fill=0.125).tensor, problem.tensor
+    )
+
+
+def test_dates_as_times(tmp_path: Path) -> None:
+    days = {1: "2024-02-28", 2: "2024-02-29", 3: "2024-03-01"}
+    table().assign(time=table()["time"].map(days)).to_csv(tmp_path / "days.csv", index=False)
+    problem = fb.problems.from_table(tmp_path / "days.csv")
+    np.testing.assert_array_equal(problem.tensor, fb.problems.from_table(table()).tensor)
+
+
+def test_plain_numpy_without_host_is_told_about_host() -> None:
+    problem = fb.problems.from_function(
+        lambda t: np.random.default_rng(t).uniform(size=(2, 2)), agents=2, arms=2, horizon=5
+    )
+    with pytest.raises(TypeError, match=r"cannot be traced by JAX: .* pass host=True"):
+        fb.simulate(problem, fb.Exp3(), runs=1)
+
+
+def test_problems_are_short_to_look_at() -> None:
+    assert (
+        repr(fb.problems.from_tensor(np.zeros((9, 2, 3)))) == "Stored(9 rounds, 2 agents, 3 arms)"
+    )
 
 
 @pytest.mark.parametrize("bad", [float("nan"), -0.01, 1.01, float("inf")])
 def test_bad_loss_deep_in_a_tensor_is_found_before_the_run(bad: float) -> None:
     losses = np.zeros((3000, 3, 2))
     losses[2998, 2, 1] = bad
-    with pytest.raises(ValueError, match=r"round 2999, agent 2, arm 1 is .*not in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"round 2999, agent 2, arm 1 is .*not .*in \[0, 1\]"):
         fb.simulate(fb.problems.from_tensor(losses), fb.Exp3(), runs=1)
 
 
@@ -396,8 +429,15 @@ def test_scaled_losses_outside_the_range_are_found() -> None:
     stars = np.full((10, 2, 2), 3.0)
     stars[6, 1, 0] = 5.5
     problem = fb.problems.scaled(fb.problems.from_tensor(stars), 1, 5)
-    with pytest.raises(ValueError, match="round 7, agent 1, arm 0"):
+    message = r"round 7, agent 1, arm 0 is 5\.5 before scaling, not in \[low, high\] = \[1, 5\]"
+    with pytest.raises(ValueError, match=message):
         fb.simulate(problem, fb.Exp3(), runs=1)
+
+
+def test_bad_losses_of_a_table_are_named() -> None:
+    wrong = table().assign(loss=[0.5] * 11 + [1.5])
+    with pytest.raises(ValueError, match=r"round 3, agent agent1, arm arm1 is 1\.5"):
+        fb.simulate(fb.problems.from_table(wrong), fb.Exp3(), runs=1)
 
 
 @pytest.mark.parametrize("host", [False, True])

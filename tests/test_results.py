@@ -76,7 +76,7 @@ def test_one_run_has_no_band() -> None:
 
 def test_summary(result: fb.Result) -> None:
     table = result.summary()
-    assert list(table.columns) == ["regret", "low", "high"]
+    assert list(table.columns) == ["regret", "low 95%", "high 95%"]
     assert table.loc["mean agent", "regret"] == pytest.approx(
         float(result.dataset["regret"].isel(time=-1).mean())
     )
@@ -84,7 +84,7 @@ def test_summary(result: fb.Result) -> None:
     assert worst["regret"] == pytest.approx(
         float(result.dataset["worst_regret"].isel(time=-1)), abs=1e-4
     )
-    assert worst["low"] < worst["regret"] < worst["high"]
+    assert worst["low 95%"] < worst["regret"] < worst["high 95%"]
     uniform = fb.simulate(PROBLEM, fb.Uniform(), runs=2).dataset["expected_regret"]
     assert table.loc["uniform play, exact", "regret"] == pytest.approx(
         float(uniform.isel(time=-1)[0]), abs=1e-4
@@ -165,7 +165,7 @@ def test_compare_is_paired(result: fb.Result, other: fb.Result) -> None:
     row = comparison.summary().loc["FedExp3 - Exp3"]
     assert row["difference"] == pytest.approx(difference.mean())
     expected = stats.t.interval(0.95, 4, difference.mean(), stats.sem(difference))
-    np.testing.assert_allclose([row["low"], row["high"]], expected, rtol=1e-9)
+    np.testing.assert_allclose([row["low 95%"], row["high 95%"]], expected, rtol=1e-9)
     assert "FedExp3 - Exp3" in repr(comparison)
     same = fb.compare(result, result).summary().iloc[0]
     assert (same == 0).all()
@@ -187,7 +187,7 @@ def test_plot_says_what_it_shows(result: fb.Result, other: fb.Result, tmp_path: 
     assert "regret" in ax.get_ylabel()
     legend = ax.get_legend()
     assert legend is not None
-    assert legend.get_title().get_text() == "band: 95% over 5 runs, same losses"
+    assert legend.get_title().get_text() == "band: 95% over 5 runs on fixed losses"
     assert [text.get_text() for text in legend.get_texts()] == ["FedExp3", "Exp3"]
     assert len({line.get_color() for line in ax.lines}) == 2
     assert len(ax.collections) == 2

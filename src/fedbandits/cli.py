@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shlex
 import warnings
@@ -30,6 +31,13 @@ def _console(*, err: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=err)
+
+
+class _Lines(logging.Handler):
+    """What the library has to say, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _say(record.getMessage(), err=True)
 
 
 class _Commands(TyperGroup):
@@ -80,6 +88,9 @@ def main(
     ] = False,
 ) -> None:
     """Federated adversarial bandits: simulate, look at networks, reproduce the paper."""
+    logger = logging.getLogger("fedbandits")
+    logger.setLevel(logging.INFO)
+    logger.handlers = [_Lines()]
     os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; no window is wanted
 
 
@@ -106,7 +117,8 @@ def run(
     \b
     Examples:
       fedbandits run examples/grid.toml
-      fedbandits run grid.toml --set runs=20 --set algorithm.exploration.c=0.02
+      fedbandits run grid.toml --set runs=20 --out more_runs
+      fedbandits run grid.toml --set algorithm.exploration.c=0.02
       fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
     """  # noqa: D301
     experiment = config.load_config(file, changes or ())
@@ -219,7 +231,7 @@ def reproduce(
     seed: Annotated[int, typer.Option(min=0, help="Of losses and agents.")] = 0,
     out: Out = Path("out"),
 ) -> None:
-    """Compute the paper's figures anew and compare them with the published ones.
+    """Compute the paper's figures anew (so far figure 1, left) and compare with the published.
 
     \b
     Examples:

@@ -44,6 +44,7 @@ def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     ax.set_xlabel("round $t$")
     ax.set_ylabel("cumulative regret, mean over agents")
     ax.margins(x=0)
+    ax.set_xlim(left=0)
     ax.legend(title=_what_bands_cover(results), title_fontsize="small", frameon=False)
     return ax
 
@@ -65,4 +66,4 @@ def _what_bands_cover(results: Mapping[str, Result]) -> str | None:
     runs = sorted({result.dataset.sizes["run"] for result in results.values()})
     if runs == [1]:
         return None
-    return f"band: 95% over {' or '.join(map(str, runs))} runs, same losses"
+    return f"band: 95% over {' or '.join(map(str, runs))} runs on fixed losses"

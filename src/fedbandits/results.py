@@ -124,7 +124,9 @@ class Result:
         uniform = float(arm_loss.mean() - arm_loss.min())
         table = {name: [float(x) for x in interval] for name, interval in rows.items()}
         table["uniform play, exact"] = [uniform, uniform, uniform]
-        return pd.DataFrame.from_dict(table, orient="index", columns=["regret", "low", "high"])
+        return pd.DataFrame.from_dict(
+            table, orient="index", columns=["regret", "low 95%", "high 95%"]
+        )
 
     def against(self, which: Literal["current", "final"]) -> Result:
         """The same result with curves against the arm best up to each time, or best at T."""
@@ -138,11 +140,26 @@ class Result:
         changed = data.assign({name: data[name] + shift for name in curves})
         return Result(changed.assign_attrs(against=which))
 
-    def plot(self, ax: Axes | None = None, *, label: str | None = None) -> Axes:
-        """Regret over time with its 95% band; the legend says what the band covers."""
-        from .plots import plot_regret
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        label: str | None = None,
+        path: str | Path | None = None,
+    ) -> Axes:
+        """Regret over time with its 95% band; the legend says what the band covers.
 
-        return plot_regret({label or self.label: self}, ax=ax)
+        Args:
+            ax: axes to draw on, for several results in one figure; new ones by default.
+            label: the curve's name in the legend; the algorithm's by default.
+            path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
+        """
+        from .plots import plot_regret, save_figure
+
+        ax = plot_regret({label or self.label: self}, ax=ax)
+        if path is not None:
+            save_figure(ax.figure, path)  # type: ignore[arg-type]
+        return ax
 
     def save(self, path: str | Path) -> Path:
         """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back."""
@@ -157,7 +174,8 @@ class Result:
         sizes = self.dataset.sizes
         return (
             f"Result({self.label}: {sizes['run']} runs, {sizes['agent']} agents, "
-            f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds)\n{self.summary()}"
+            f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds)\n"
+            f"{self.summary().round(2)}"
         )
 
 
@@ -259,7 +277,9 @@ class Comparison:
 
         at_end = [float(x.isel(time=-1)) for x in self.band()]
         return pd.DataFrame(
-            [at_end], index=[f"{self.first} - {self.second}"], columns=["difference", "low", "high"]
+            [at_end],
+            index=[f"{self.first} - {self.second}"],
+            columns=["difference", "low 95%", "high 95%"],
         )
 
     def __repr__(self) -> str:
@@ -286,7 +306,10 @@ def compare(a: Result, b: Result) -> Comparison:
         raise ValueError(
             "the two results did not face the same losses: simulate both with one problem"
         )
-    return Comparison(a.label, b.label, a.dataset["regret"] - b.dataset["regret"])
+    first, second = a.label, b.label
+    if first == second:
+        first, second = f"{first} (first)", f"{second} (second)"
+    return Comparison(first, second, a.dataset["regret"] - b.dataset["regret"])
 
 
 def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:

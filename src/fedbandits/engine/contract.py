@@ -1,10 +1,11 @@
-"""Checks an algorithm against the contract before a run, by shapes alone: nothing is computed."""
+"""Checks an algorithm against the contract before a run: by shapes, and by its first play."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
@@ -22,6 +23,20 @@ def check_contract(
     Returns:
         the bytes of each leaf of one agent's message.
     """
+    try:
+        return _checked(algorithm, mixer, state, problem, runs)
+    except TypeError as error:  # among them JAX's own, of plain NumPy or Python on traced arrays
+        error.add_note(
+            f"{type(algorithm).__name__} must be traceable by JAX: take array functions from "
+            "p.__array_namespace__(), do not branch on array values, and mark fields that are not "
+            'numbers with field(metadata={"static": True})'
+        )
+        raise
+
+
+def _checked(
+    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, problem: Problem, runs: int
+) -> dict[str, int]:
     name = type(algorithm).__name__
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
@@ -31,6 +46,7 @@ def check_contract(
         raise ValueError(
             f"{name}.distribution gives shape {p.shape}; expected [K, *batch] = {full}"
         )
+    _check_first_distribution(algorithm, problem, p.dtype)
     message = jax.eval_shape(lambda a, s: a.message(s), algorithm, state)
     if set(message) != set(algorithm.leaves):
         raise ValueError(
@@ -60,6 +76,17 @@ def check_contract(
                 "keeps its shapes and types"
             )
     return {leaf: value.shape[0] * value.dtype.itemsize for leaf, value in message.items()}
+
+
+def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:
+    """The one thing looked at by value: what a single agent plays from in round 1."""
+    state = jax.tree.map(jnp.asarray, algorithm.init(problem.arms, problem.agents, (), dtype))
+    p = np.asarray(algorithm.distribution(state, jnp.int32(1)))
+    if not ((p >= 0).all() and abs(p.sum() - 1) < 1e-3):  # NaN fails too
+        raise ValueError(
+            f"{type(algorithm).__name__}.distribution is no distribution in round 1: it sums to "
+            f"{p.sum():g} over the arms, with smallest value {p.min():g}"
+        )
 
 
 def _leaves(state: Any) -> dict[str, str]:

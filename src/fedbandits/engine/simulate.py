@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +30,8 @@ from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
     from fedbandits.results import Result
+
+logger = logging.getLogger("fedbandits")
 
 DType = Literal["float32", "float64"]
 
@@ -130,6 +133,8 @@ def _play(
     """All chunks, from the checkpoint's last if there is one."""
     chunks = plan(problem, runs)
     done, carry = (0, carry) if keeper is None else keeper.load(carry, record)
+    if done:
+        logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the device: the caller's arrays are not ours to donate.
     carry = jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry)
     bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
@@ -183,16 +188,16 @@ def _losses(problem: Problem, first: int, rounds: int) -> Problem | Array:
         return problem
     block = problem.block(first, first + rounds - 1)
     if problem.check == "during":
-        check_losses(block, first, _source(problem))
+        check_losses(block, first, problem)
     return block.astype(jax.numpy.result_type(float), copy=False)
 
 
 def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
     if not valid.all():
         t = first + int(np.argmin(valid))
-        check_losses(problem.block(t, t), t, _source(problem))
+        check_losses(problem.block(t, t), t, problem)
         raise ValueError(
-            f"{_source(problem)}: round {t} had losses outside [0, 1] in the compiled run but not "
+            f"{problem.title}: round {t} had losses outside [0, 1] in the compiled run but not "
             "when asked again; the function must be a pure function of the round"
         )
 
@@ -238,10 +243,6 @@ def _configuration(
     }
 
 
-def _source(problem: Problem) -> str:
-    return f"problem {type(problem).__name__}"
-
-
 def _check_arguments(
     problem: Problem, algorithm: AnyAlgorithm, gossip: Gossip | None, against: str, dtype: str
 ) -> None:
@@ -250,10 +251,16 @@ def _check_arguments(
         (algorithm, AnyAlgorithm.__origin__, "algorithm"),  # type: ignore[attr-defined]
     ):
         if not isinstance(value, kind):
-            raise TypeError(f"{name} must be a {kind.__name__}, not {value!r}")
+            if isinstance(value, type):
+                raise TypeError(f"{name} must be an object: write {value.__name__}()")
+            hint = "; for an array use fb.problems.from_tensor" if name == "problem" else ""
+            raise TypeError(
+                f"{name} must be of type {kind.__name__}, not {type(value).__name__}{hint}"
+            )
     if gossip is not None and not isinstance(gossip, Gossip):
         raise TypeError(
-            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not {gossip!r}"
+            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not "
+            f"{type(gossip).__name__}"
         )
     if gossip is None and algorithm.leaves:
         raise ValueError(
@@ -287,10 +294,16 @@ def _check_names(problem: Problem, gossip: Gossip | None) -> None:
 def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
-        shape = jax.eval_shape(problem.losses, jax.ShapeDtypeStruct((), np.int32)).shape
-        check_shape(shape, problem, _source(problem))
+        try:
+            shape = jax.eval_shape(problem.losses, jax.ShapeDtypeStruct((), np.int32)).shape
+        except TypeError as error:  # among them JAX's own, of plain NumPy or Python on a traced t
+            raise TypeError(
+                f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "
+                "losses in plain Python or NumPy, pass host=True to fb.problems.from_function"
+            ) from error
+        check_shape(shape, problem)
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):
             block = problem.block(first, min(first + step - 1, problem.horizon))
-            check_losses(block, first, _source(problem))
+            check_losses(block, first, problem)

@@ -66,7 +66,7 @@ class Network:
 
     @cached_property
     def name(self) -> str:
-        """The call that made it, hashes shortened."""
+        """The call that made it, without hashes."""
         return call(self.family, self.parameters)
 
     def __repr__(self) -> str:
@@ -180,7 +180,9 @@ class Network:
             ax = Figure(figsize=(5, 5)).subplots()
         where = self._layout()
         lines = LineCollection(
-            list(where[self.edges]), colors="0.6", linewidths=min(1.0, 300 / self.agents + 0.1)
+            list(where[self.edges]),
+            colors="0.6",
+            linewidths=min(1.0, max(0.05, 120 / max(len(self.edges), 1))),
         )
         lines.set_rasterized(len(self.edges) > 20_000)  # keeps vector files small
         ax.add_collection(lines)
@@ -189,7 +191,13 @@ class Network:
         ax.scatter(where[:, 0], where[:, 1], s=size, zorder=2, rasterized=self.agents > 20_000)
         if labelled:
             for v, (x, y) in enumerate(where):
-                ax.text(x, y, str(v), ha="center", va="center", fontsize=7, color="white")
+                if self.names is None:
+                    ax.text(x, y, str(v), ha="center", va="center", fontsize=7, color="white")
+                else:
+                    ax.annotate(
+                        self.names[v], (x, y), (0, 7), textcoords="offset points", ha="center",
+                        fontsize=7,
+                    )  # fmt: skip
         ax.set_aspect("equal", adjustable="datalim")
         ax.set_axis_off()
         ax.set_title(self.name, fontsize=9)
@@ -247,16 +255,13 @@ def build(
 
 
 def call(name: str, parameters: Mapping[str, Any]) -> str:
-    """`name(key=value, …)`, with hashes cut to eight digits.
+    """`name(key=value, …)`, without hashes.
 
     Example:
-        >>> call("from_edges", {"agents": 3, "edges_sha256": "0123456789abcdef"})
-        'from_edges(agents=3, edges_sha256=01234567)'
+        >>> call("from_edges", {"agents": 3, "edges": 2, "edges_sha256": "0123456789abcdef"})
+        'from_edges(agents=3, edges=2)'
     """
-    shown = (
-        f"{key}={value[:8] if key.endswith('sha256') else value}"
-        for key, value in parameters.items()
-    )
+    shown = (f"{k}={value}" for k, value in parameters.items() if not k.endswith("sha256"))
     return f"{name}({', '.join(shown)})"
 
 

@@ -113,7 +113,12 @@ def _checked(
     made = build(family, agents, pairs, {})
     for row in np.flatnonzero((np.diff(made.edges, axis=0) == 0).all(axis=1))[:1]:
         raise ValueError(f"edge {_pair(made.edges[row])} is given twice; list each pair once")
-    named = {"agents": agents, **(parameters or {}), "edges_sha256": array_hash(made.edges)}
+    named = {
+        "agents": agents,
+        "edges": len(made.edges),
+        **(parameters or {}),
+        "edges_sha256": array_hash(made.edges),
+    }
     return Network(agents, made.edges, family, named)
 
 

@@ -58,6 +58,25 @@ class Problem(ABC):
         rounds = np.arange(first, last + 1, dtype=np.int32)
         return np.asarray(jax.jit(jax.vmap(self.losses))(rounds))
 
+    def out_of_range(self, loss: float) -> str:
+        """The end of the error about a loss outside [0, 1]: its value and the fix."""
+        if np.isnan(loss):
+            return "nan, not a number in [0, 1]"
+        return (
+            f"{loss:g}, not in [0, 1]. For rewards or losses in another range use "
+            "fb.problems.scaled(problem, low, high)"
+        )
+
+    @property
+    def title(self) -> str:
+        """Its kind and sizes, for errors and to look at."""
+        return (
+            f"{type(self).__name__}({self.horizon} rounds, {self.agents} agents, {self.arms} arms)"
+        )
+
+    def __repr__(self) -> str:
+        return self.title
+
     def describe(self) -> dict[str, Any]:
         """What the problem is, as plain data."""
         description: dict[str, Any] = describe(self)
@@ -73,28 +92,29 @@ def check_sizes(agents: Any, arms: Any, horizon: Any) -> tuple[int, int, int]:
     )
 
 
-def check_losses(block: np.ndarray[Any, Any], first: int, source: str) -> None:
+def check_losses(block: np.ndarray[Any, Any], first: int, problem: Problem) -> None:
     """Refuse losses outside [0, 1] or NaN, naming round, agent and arm of the first.
 
     Args:
         block: losses of consecutive rounds, `[C, N, K]`.
         first: the round of the block's first row.
-        source: what to call the losses in the error.
+        problem: where they come from.
     """
     bad = ~((block >= 0) & (block <= 1))  # NaN fails both
     if bad.any():
-        row, agent, arm = (int(i) for i in np.argwhere(bad)[0])
+        row, v, i = (int(index) for index in np.argwhere(bad)[0])
+        agent = problem.agent_names[v] if problem.agent_names else v
+        arm = problem.arm_names[i] if problem.arm_names else i
         raise ValueError(
-            f"{source}: the loss at round {first + row}, agent {agent}, arm {arm} is "
-            f"{block[row, agent, arm]}, not in [0, 1]. For rewards or losses in another range "
-            "use fb.problems.scaled(problem, low, high)"
+            f"{problem.title}: the loss at round {first + row}, agent {agent}, arm {arm} is "
+            f"{problem.out_of_range(float(block[row, v, i]))}"
         )
 
 
-def check_shape(shape: tuple[int, ...], problem: Problem, source: str) -> None:
+def check_shape(shape: tuple[int, ...], problem: Problem) -> None:
     """Refuse losses of one round that are not `[N, K]`."""
     if tuple(shape) != (problem.agents, problem.arms):
         raise ValueError(
-            f"{source}: the losses of a round have shape {tuple(shape)}; expected "
+            f"{problem.title}: the losses of a round have shape {tuple(shape)}; expected "
             f"(agents, arms) = ({problem.agents}, {problem.arms})"
         )

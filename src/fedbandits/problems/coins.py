@@ -45,7 +45,7 @@ class Coins(Problem):
         return "never"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bernoulli(Coins):
     """Independent coins with a mean per agent and arm."""
 
@@ -61,7 +61,7 @@ class Bernoulli(Coins):
         return _coins(_words(self.seed, t, (self.agents, self.arms)), self.means)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ActivatedBernoulli(Coins):
     """A new random subset of agents sees losses in every round."""
 
@@ -85,7 +85,7 @@ class ActivatedBernoulli(Coins):
         return jnp.where(active[:, None], _coins(drawn[:, 1:], self.means), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Switching(Coins):
     """The best arm changes between equal parts of the horizon."""
 

@@ -20,7 +20,7 @@ _SAMPLED = 64
 """A function is known by a hash of its losses in this many rounds."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TracedFunction(Problem):
     """A JAX-traceable function of the round."""
 
@@ -33,7 +33,7 @@ class TracedFunction(Problem):
         """`function(t)`, `[N, K]`."""
         # A traceable function may treat t as an array, also where it is not traced.
         losses = self.function(np.int32(t) if self.traced and isinstance(t, int) else t)
-        check_shape(np.shape(losses), self, "the function")
+        check_shape(np.shape(losses), self)
         return losses
 
     def describe(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class TracedFunction(Problem):
         return super().describe() | {"name": "from_function", "sha256": array_hash(sampled)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HostFunction(TracedFunction):
     """A plain Python function of the round, called on the host."""
 

@@ -16,7 +16,7 @@ from .base import Check, Problem
 static = {"static": True}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scaled(Problem):
     """Another problem's values, mapped to losses in [0, 1]."""
 
@@ -56,6 +56,12 @@ class Scaled(Problem):
         low, high = (xp.asarray(limit, dtype=values.dtype) for limit in (self.low, self.high))
         fraction = (values - low) / (high - low)
         return 1.0 - fraction if self.rewards else fraction
+
+    def out_of_range(self, loss: float) -> str:
+        """In the units of the problem inside."""
+        fraction = 1 - loss if self.rewards else loss
+        value = self.low + fraction * (self.high - self.low)
+        return f"{value:g} before scaling, not in [low, high] = [{self.low:g}, {self.high:g}]"
 
     def losses(self, t: Array) -> Array:
         """(value - low)/(high - low), or one minus that for rewards: `[N, K]`."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = ("time", "agent", "arm", "loss")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stored(Problem):
     """Losses read from an array, a block of rounds at a time."""
 
@@ -121,8 +121,10 @@ def from_table(
         (('jam', 'tea'), [[0.5, 0.25]])
     """
     frame = _checked_columns(_read(table))
-    loss = _losses(frame)
     empty = np.nan if fill is None else checks.number(fill, "fill")
+    if fill is not None:  # an empty loss is a missing one
+        frame = _checked_columns(frame[frame["loss"].notna()])
+    loss = _losses(frame)
     t, times = _numbered(_times(frame), "time", None)
     v, agent_names = _numbered(frame["agent"], "agent", agents)
     i, arm_names = _numbered(frame["arm"], "arm", arms)
@@ -192,23 +194,33 @@ def _losses(frame: pd.DataFrame) -> np.ndarray[Any, Any]:
     bad = np.flatnonzero(np.isnan(loss))
     if bad.size:
         row = int(bad[0])
+        found = frame["loss"].iloc[row]
+        if pd.isna(found):
+            raise ValueError(
+                f"the table's loss in row {frame.index[row] + 1} is empty; name the loss of "
+                "missing cells with fill="
+            )
         raise ValueError(
-            f"the table's loss in row {row + 1} is {frame['loss'].iloc[row]!r}, not a number"
+            f"the table's loss in row {frame.index[row] + 1} is {found!r}, not a number"
         )
     return loss
 
 
 def _times(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The time column, refused as text: "10" would come before "9"."""
+    """The time column: numbers, dates, or text that is an ISO date; other text has no order."""
+    import pandas as pd
     from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
     time = frame["time"]
     if is_numeric_dtype(time) or is_datetime64_any_dtype(time):
         return time
-    raise ValueError(
-        f"the table's time is text, such as {time.iloc[0]!r}; make it numbers or dates, for "
-        "example with pandas.to_datetime"
-    )
+    dates = pd.to_datetime(time, format="ISO8601", errors="coerce")
+    if dates.isna().any():
+        raise ValueError(
+            f"the table's time {time[dates.isna()].iloc[0]!r} is neither a number nor a date such "
+            "as 2024-01-31"
+        )
+    return dates
 
 
 def _numbered(
