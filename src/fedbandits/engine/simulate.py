@@ -137,13 +137,15 @@ def _play(
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the device: the caller's arrays are not ours to donate.
     carry = jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry)
+    # To the device once, not with every chunk.
+    mix, traced = jax.device_put((mix, problem if problem.traced else None))
     bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
     safe = (done, carry)
     try:
         with calm_interrupts() as interruption:
             while done < problem.horizon:
                 rounds = chunks.after(done)
-                losses = _losses(problem, done + 1, rounds)
+                losses = _block(problem, done + 1, rounds) if traced is None else traced
                 carry, curves, totals = play_chunk(
                     algorithm,
                     mix,
@@ -182,10 +184,8 @@ def _donated(carry: Carry) -> bool:
     return any(x.is_deleted() for x in jax.tree.leaves(carry))
 
 
-def _losses(problem: Problem, first: int, rounds: int) -> Problem | Array:
-    """The problem itself where it can be traced, else the losses of the chunk."""
-    if problem.traced:
-        return problem
+def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
+    """The losses of a chunk, made on the host: `[rounds, N, K]`."""
     block = problem.block(first, first + rounds - 1)
     if problem.check == "during":
         check_losses(block, first, problem)

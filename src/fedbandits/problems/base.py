@@ -17,8 +17,8 @@ Check = Literal["never", "before", "during"]
 class Problem(ABC):
     """Losses in [0, 1] for every round, agent and arm, fixed in advance.
 
-    A subclass is a frozen dataclass. `agents`, `arms` and `horizon` are static fields
-    (`static()`); arrays and seeds are traced, so that another seed compiles nothing.
+    A subclass is a frozen dataclass. `agents`, `arms` and `horizon` are fields with the metadata
+    `{"static": True}`; arrays and seeds are traced, so that another seed compiles nothing.
 
     Attributes:
         agents: number of agents, N.
