@@ -251,7 +251,7 @@ def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_ctrl_c_ends_after_the_chunk(tmp_path: Path) -> None:
+def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pressed: list[int] = []
 
     def losses(t: int) -> np.ndarray[Any, Any]:
@@ -264,7 +264,9 @@ def test_ctrl_c_ends_after_the_chunk(tmp_path: Path) -> None:
         fb.simulate(flaky_problem(losses), fb.Exp3(), runs=1, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    caplog.set_level("INFO", logger="fedbandits")
     fb.simulate(flaky_problem(losses), fb.Exp3(), runs=1, checkpoint=tmp_path)
+    assert caplog.messages == ["going on after round 1000 of 1500"]
 
 
 def test_simulate_works_outside_the_main_thread() -> None:
@@ -450,6 +452,18 @@ class OddSum(Odd): ...
 
 
 class OddTrace(Odd): ...
+
+
+class OneNumber(Odd):
+    """Keeps the contract too, with a message shorter than the arms."""
+
+    def message(self, state: LossEstimates) -> dict[str, Array]:
+        return {"z": state.z[:1]}
+
+
+def test_bytes_follow_the_message_not_the_arms() -> None:
+    sent = fb.simulate(PROBLEM, OneNumber(), GOSSIP, runs=1).communication
+    assert (sent["messages"], sent["bytes"]) == (2, 2 * 4)
 
 
 class OddMessage(Odd): ...

@@ -245,6 +245,7 @@ def test_missing_graphml(tmp_path: Path) -> None:
     "network",
     [
         networks.path(1),
+        networks.from_networkx(nx.Graph([("Oslo", "Bergen")])),
         networks.grid(6, 6),
         networks.two_clusters(6, 3),
         networks.preferential_attachment(30, 2),
@@ -256,7 +257,8 @@ def test_missing_graphml(tmp_path: Path) -> None:
 def test_draw(network: Network, tmp_path: Path) -> None:
     ax = network.draw(tmp_path / "net.svg")
     assert (tmp_path / "net.svg").stat().st_size > 1000
-    assert len(ax.texts) == (network.agents if network.agents <= 60 else 0)
+    labels = network.names or tuple(map(str, range(network.agents)))
+    assert tuple(text.get_text() for text in ax.texts) == (labels if network.agents <= 60 else ())
     assert network.draw(ax=ax) is ax
 
 

@@ -191,6 +191,8 @@ def test_plot_says_what_it_shows(result: fb.Result, other: fb.Result, tmp_path: 
     assert [text.get_text() for text in legend.get_texts()] == ["FedExp3", "Exp3"]
     assert len({line.get_color() for line in ax.lines}) == 2
     assert len(ax.collections) == 2
+    result.plot(path=tmp_path / "alone.pdf")
+    assert (tmp_path / "alone.pdf").read_bytes().startswith(b"%PDF")
     figure = ax.figure
     save_figure(figure, tmp_path / "a.pdf", tmp_path / "a.png", tmp_path / "a.svg")  # type: ignore[arg-type]
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")

@@ -1,8 +1,8 @@
 """Array helpers that serve one NumPy agent and every JAX agent alike.
 
 Arms are always the first axis: `[K]` for one agent, `[K, N]` for all agents, `[K, R, N]` for all
-runs. Arms first was measured against arms last, and is over 4 times faster on a CPU at N=36, K=20
-and 10 runs (benchmarks/layout.py): K is too short for a SIMD axis, and the agents are not.
+runs. Arms first was measured against arms last, and is 1.6 to 1.9 times faster on a CPU at N=36,
+K=20 and 10 runs (benchmarks/layout.py): K is too short for a SIMD axis, and the agents are not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sample(p: Array, uniform: Array) -> Array:
     """
     xp = p.__array_namespace__()
     if p.shape[0] <= _UNROLLED_ARMS:
-        # JAX's cumulative sum is a windowed reduction on a CPU: 3 times slower than this chain.
+        # JAX's cumulative sum is a windowed reduction on a CPU, and slow (benchmarks/layout.py).
         sums = [p[0]]
         for k in range(1, p.shape[0]):
             sums.append(sums[-1] + p[k])

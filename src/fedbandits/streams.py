@@ -27,8 +27,8 @@ def round_key(which: int, seed: Array, t: Array) -> Array:
     import jax.numpy as jnp
 
     # The implementation is named: a user's global default must not change published numbers.
-    words = jnp.stack([jnp.uint32(which), jnp.asarray(seed, "uint32")])
-    key = jax.random.fold_in(jax.random.wrap_key_data(words, impl="threefry2x32"), t)
+    pair = jnp.stack([jnp.uint32(which), jnp.asarray(seed, "uint32")])
+    key = jax.random.fold_in(jax.random.wrap_key_data(pair, impl="threefry2x32"), t)
     # The barrier keeps XLA from working the round's key out again for every number drawn from it.
     data = jax.lax.optimization_barrier(jax.random.key_data(key))
     return jax.random.wrap_key_data(data, impl="threefry2x32")
@@ -38,7 +38,7 @@ def words(key: Array, shape: tuple[int, ...]) -> Array:
     """Random 32-bit words; word i of a key depends on the key and i alone."""
     import jax
 
-    # Without this flag, JAX's default, word i would depend on how many are drawn.
+    # JAX's default, but a global flag: turned off, word i would depend on how many are drawn.
     with jax.threefry_partitionable(True):
         return jax.random.bits(key, shape, "uint32")
 

@@ -11,8 +11,6 @@ from .rounds import AgentTotals, Curves
 RECORDED = 500
 """About how many rounds a curve keeps."""
 
-Float = np.ndarray[Any, np.dtype[np.float64]]
-
 
 def recorded_rounds(horizon: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Evenly spaced rounds, the last being T; all of them where there are few.
