@@ -1,0 +1,141 @@
+"""One part of the reproduction as plain data: what the terminal prints and the report shows."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fedbandits.files import atomic_path
+from fedbandits.plots import save_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+FORMAT = 1
+"""Version of the section files. A file of another version is refused, never misread."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, ready to show: every cell is text.
+
+    Attributes:
+        title: what it compares.
+        columns: heads; the first column is text, the others are numbers.
+        rows: cells, row by row.
+        note: what to know when reading it.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+class Picture(NamedTuple):
+    """A figure by the stem of its files: `.png`, `.pdf` and `.svg` lie in the same folder.
+
+    Attributes:
+        stem: file name without ending.
+        caption: what it shows, in the words of the paper's caption where it has one.
+        alt: the same for someone who cannot see it.
+    """
+
+    stem: str
+    caption: str
+    alt: str
+
+
+@dataclass
+class Section:
+    """One figure of the paper: pictures, tables, settings, and how long it took.
+
+    Attributes:
+        name: as in `fedbandits reproduce NAME`; its files start with it.
+        title: headline.
+        command: what reproduces it.
+        paragraphs: what was done and found, and where it disagrees with the paper.
+        pictures: figures.
+        tables: published against measured, and the like.
+        settings: configuration and seeds, by name.
+        seconds: wall time by step.
+        versions: software and machine.
+        files: names of the files written.
+    """
+
+    name: str
+    title: str
+    command: str
+    paragraphs: list[str] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Counts the block's wall time under `step`."""
+        began = perf_counter()
+        yield
+        self.seconds[step] = self.seconds.get(step, 0.0) + perf_counter() - began
+
+    def add_picture(self, out: Path, figure: Figure, picture: Picture) -> None:
+        """Write a figure as PNG, PDF and SVG, and close it."""
+        import matplotlib.pyplot as plt
+
+        paths = [out / f"{picture.stem}{ending}" for ending in (".png", ".pdf", ".svg")]
+        save_figure(figure, *paths)
+        plt.close(figure)
+        self.pictures.append(picture)
+        self.files += [path.name for path in paths]
+
+    def add_csv(self, out: Path, name: str, frame: pd.DataFrame) -> None:
+        """Write a tidy table."""
+        with atomic_path(out / name) as file:
+            frame.to_csv(file, index=False)
+        self.files.append(name)
+
+    def save(self, out: Path) -> Path:
+        """Write the section beside its files, so that a report can be made of several."""
+        self.versions = self.versions or versions()
+        target = out / f"{self.name}.json"
+        with atomic_path(target) as file:
+            file.write_text(json.dumps({"format": FORMAT} | asdict(self)), encoding="utf-8")
+        return target
+
+
+def load_section(path: Path) -> Section:
+    """A section from the file that `Section.save` wrote."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = data.pop("format", None)
+        if found != FORMAT:
+            raise ValueError(f"layout {found}; this version reads {FORMAT}")
+        data["pictures"] = [Picture(*picture) for picture in data["pictures"]]
+        data["tables"] = [Table(**table) for table in data["tables"]]
+        return Section(**data)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is not a section of a report ({error}); remove it") from error
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were computed with: packages, Python, machine and device."""
+    import jax
+
+    packages = ("fedbandits", "jax", "numpy", "scipy", "xarray", "networkx", "matplotlib")
+    device = jax.devices()[0]
+    return {name: str(import_module(name).__version__) for name in packages} | {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": f"{jax.device_count()} × {device.device_kind}",
+    }
