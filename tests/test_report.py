@@ -47,8 +47,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "fedbandits reproduce figure1 --runs 10 --seed 0",
         paragraphs=[
             "36 agents on a 6 × 6 grid, 20 arms and 3000 rounds, with the constants of the "
-            "authors' code: η = 0.1 and γ(t) = 0.01 · t^(-1/3). The measured regret is within 5% of "
-            "the published, everywhere but at the first rounds.",
+            "authors' code: η = 0.1 and γ(t) = 0.01 · t^(-1/3). The measured regret is within "
+            "5% of the published, everywhere but at the first rounds.",
             HOSTILE,
         ],
         tables=[
@@ -433,12 +433,16 @@ def test_dark_keeps_figures_on_white(tab: Tab) -> None:
 @needs_chromium
 def test_print_unfolds_and_cuts_nothing(tab: Tab) -> None:
     shown = "[...document.querySelectorAll('.details')].map(e => e.checkVisibility())"
+    tab.show(360)
     tab.ask("document.querySelectorAll('details').forEach(d => d.open = false)")
-    tab.show(1200)
+    tab.ask("document.querySelector('.scroll').scrollLeft = 100")
     assert tab.ask(shown) == [False] * 3
     tab.show(680, media="print", scheme="dark")  # about A4 within its margins
     assert tab.ask(shown) == [True] * 3
     assert tab.ask(WIDTH) == 680
+    # A table printed from a phone starts with its first column, however far it was scrolled.
+    left = "document.querySelector('{}').getBoundingClientRect().left".format
+    assert tab.ask(left("th")) == tab.ask(left(".scroll")) == tab.ask(left("table"))
     assert tab.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     pdf = base64.b64decode(tab.call("Page.printToPDF", preferCSSPageSize=True)["data"])
     assert pdf.startswith(b"%PDF-")

@@ -71,7 +71,7 @@ figcaption, .note { font-size: .9rem; line-height: 1.5; color: var(--muted); mar
 .table { margin: 1.75rem 0; }
 /* A wide table scrolls by itself, never the page. */
 .scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; line-height: 1.4; }
+table { border-spacing: 0; width: 100%; font-size: .9rem; line-height: 1.4; }
 caption { text-align: left; font-weight: 600; padding-bottom: .5rem; }
 caption span { display: inline-block; position: sticky; left: 0; max-width: calc(100vw - 2rem); }
 th, td { padding: .35rem .6rem; border-bottom: 1px solid var(--rule); }
@@ -106,12 +106,13 @@ code { font: .95em/1.5 ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mon
   h2 { margin-top: 2rem; }
   /* Paper neither scrolls nor unfolds. */
   .scroll { overflow: visible; }
+  th:first-child, caption span { position: static; background: none; }
   td { white-space: normal; }
   caption { break-after: avoid; }
   thead { display: table-header-group; }
   details { padding: 0; }
   details::details-content { content-visibility: visible; display: block; }
-  summary { list-style: none; }
+  summary { list-style: none; break-after: avoid; }
   summary::-webkit-details-marker { display: none; }
   p { orphans: 3; widows: 3; }
 }
