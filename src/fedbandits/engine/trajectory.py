@@ -61,19 +61,29 @@ def trajectory(
     )
 
 
+def play_given(algorithm: AnyAlgorithm, mix: Mixer, state: Any, losses: Array, luck: Luck) -> Any:
+    """Rounds 1, ..., T with these losses `[T, N, K]` and this luck `[T, ...]`, to be compiled.
+
+    Returns:
+        distributions `[T, K, R, N]`, actions `[T, R, N]` and messages `[T, M, R, N]` by leaf.
+    """
+    times = jnp.arange(1, losses.shape[0] + 1, dtype="int32")
+
+    def step(before: Any, now: tuple[Array, Array, Luck]) -> tuple[Any, Any]:
+        t, table, luck_now = now
+        after, play = play_round(algorithm, mix, before, table.T, luck_now, t)
+        return after, (play.p, play.action, algorithm.message(before))
+
+    return jax.lax.scan(step, state, (times, losses, luck))[1]
+
+
 def _scan(
     algorithm: AnyAlgorithm, mix: Mixer, state: Any, losses: Array, seed: Array, *, runs: int
 ) -> Any:
     horizon, agents, _ = losses.shape
     times = jnp.arange(1, horizon + 1, dtype="int32")
-
-    def step(before: Any, now: tuple[Array, Array]) -> tuple[Any, Any]:
-        t, table = now
-        luck = draw_luck(seed, t, mix, runs, agents, losses.dtype)
-        after, play = play_round(algorithm, mix, before, table.T, luck, t)
-        return after, (play.p, play.action, algorithm.message(before), luck)
-
-    return jax.lax.scan(step, state, (times, losses))[1]
+    luck = jax.vmap(lambda t: draw_luck(seed, t, mix, runs, agents, losses.dtype))(times)
+    return *play_given(algorithm, mix, state, losses, luck), luck
 
 
 _play = jax.jit(_scan, static_argnames=("runs",))
