@@ -9,6 +9,7 @@ over everyone, and none hands out its raw arms or losses.
 Importing the package loads NumPy only; JAX and the rest are loaded when first needed.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import bounds, gossip, networks, problems, schedules
@@ -19,6 +20,7 @@ from .problems import Problem
 from .results import Comparison, Result, compare, load
 
 if TYPE_CHECKING:
+    from .engine.federated import NotFederatedError, check_federated
     from .engine.simulate import simulate
 
 __version__ = "0.1.0"
@@ -33,10 +35,12 @@ __all__ = [
     "GossipUCB",
     "Leaf",
     "Network",
+    "NotFederatedError",
     "Problem",
     "Result",
     "Uniform",
     "bounds",
+    "check_federated",
     "compare",
     "gossip",
     "load",
@@ -47,13 +51,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "simulate":  # the only name that needs JAX
-        from .engine.simulate import simulate
+# The names that need JAX, and where in the engine they are.
+_ENGINE = {
+    "NotFederatedError": "federated",
+    "check_federated": "federated",
+    "simulate": "simulate",
+}
 
-        return simulate
+
+def __getattr__(name: str) -> Any:
+    if name in _ENGINE:
+        return getattr(import_module(f".engine.{_ENGINE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "simulate"])
+    return sorted([*globals(), *_ENGINE])
