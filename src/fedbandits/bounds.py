@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .checks import whole
+from .checks import number, whole
 from .schedules import Schedule, as_schedule
 
 if TYPE_CHECKING:
@@ -66,6 +66,42 @@ def lower_bound_full_information(
     _check(arms, horizon)
     delta = cluster_distance(network) if distance is None else distance
     return math.sqrt((delta + 1) * horizon * math.log(arms) / 2) / 4
+
+
+def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float) -> float:
+    """The expected regret of the far agent on the proof's own losses, for every algorithm.
+
+    share · (T/2 - E[min of K sums of T fair coins that repeat in blocks]), see
+    `fb.problems.delayed_experts`: an agent block - 1 hops away, or more, hears of each block when
+    it is over, so it pays 1/2 a round on average, like uniform play. For many blocks B this is
+    share · block · (√B/2) · E[max of K standard normals], and as K grows as well, with a share of
+    1/4, Theorem 1's formula.
+
+    Args:
+        arms: K.
+        horizon: T.
+        block: rounds in a block, Δ + 1.
+        share: share of the agents that see the losses, |I₀|/N.
+
+    Example:
+        >>> round(delayed_experts_regret(arms=2, horizon=10_000, block=10, share=0.25), 2)
+        22.3
+    """
+    from scipy.stats import binom
+
+    _check(arms, horizon)
+    blocks, rest = divmod(horizon, whole(block, "block", least=1))
+    heads = np.arange(blocks + 1)
+    sums, chance = block * heads, binom.pmf(heads, blocks, 0.5)
+    if rest:  # a last block, cut short
+        sums = np.concatenate([sums, sums + rest])
+        chance = np.concatenate([chance, chance]) / 2
+        order = np.argsort(sums)
+        sums, chance = sums[order], chance[order]
+    # P(min >= s) is P(one sum >= s)^K.
+    at_least = np.append(np.cumsum(chance[::-1])[::-1], 0.0) ** arms
+    smallest = float(np.sum(sums * (at_least[:-1] - at_least[1:])))
+    return number(share, "share") * (horizon / 2 - smallest)
 
 
 def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int) -> float:

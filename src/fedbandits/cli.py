@@ -225,24 +225,48 @@ def plot(
 @app.command()
 def reproduce(
     what: Annotated[
-        str | None, typer.Argument(metavar="FIGURE", help="For example figure1; default: all.")
+        str | None,
+        typer.Argument(metavar="PART", help="figure1, figure2 or theory; default: all of them."),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each curve.")] = 10,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of losses and agents.")] = 0,
     out: Out = Path("out"),
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="For figure 2: embedded (default), generated at the paper's full size, or a "
+            "MovieLens release (.zip or folder)."
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few runs, to see that everything works.")
+    ] = False,
 ) -> None:
-    """Compute the paper's figures anew (so far figure 1, left) and compare with the published.
+    """Compute the paper's figures anew and set them beside the published ones.
+
+    Writes figures, tables and results, and a report of all parts found in the folder.
 
     \b
     Examples:
       fedbandits reproduce
       fedbandits reproduce figure1 --runs 100
+      fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from .experiments import REGISTRY
+    from .experiments import REGISTRY, Options
+    from .report import write_report
 
-    for name, experiment in config.choose(REGISTRY, what).items():
-        _console().print(tables.paper_table(name, experiment(runs, seed, out)))
-        _say(f"written to {out}/{name}*")
+    options = Options(out, runs, seed, data, quick)
+    chosen = config.choose(REGISTRY, what)
+    out.mkdir(parents=True, exist_ok=True)  # refused before the runs rather than after them
+    for name, experiment in chosen.items():
+        section = experiment(options)
+        section.save(out)
+        for table in section.tables:
+            _console().print(tables.section_table(table))
+        for paragraph in section.paragraphs:
+            _console().print(paragraph, markup=False, highlight=False)
+        _say(f"{name}: {sum(section.seconds.values()):.0f} s, written to {out}/", "dim")
+    _say_written([write_report(out, list(REGISTRY))])
 
 
 def _how_to_resume(
@@ -265,10 +289,9 @@ def _how_to_resume(
 def _save_plot(ax: Axes, *paths: Path) -> None:
     import matplotlib.pyplot as plt
 
-    from .plots import save_figure
+    from .plots import figure_of, save_figure
 
-    figure = ax.get_figure(root=True)
-    assert figure is not None
+    figure = figure_of(ax)
     try:
         save_figure(figure, *paths)
     finally:

@@ -49,6 +49,24 @@ def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     return ax
 
 
+def plain_log(ax: Axes) -> None:
+    """Log axes labelled with plain numbers, not powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that axes belong to."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
 def save_figure(figure: Figure, *paths: str | Path) -> None:
     """Write a figure, in the format each name ends in, whole or not at all."""
     for path in map(Path, paths):

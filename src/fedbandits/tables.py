@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from . import config
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import Console
     from rich.table import Table
 
+    from .experiments.section import Table as SectionTable
     from .gossip import Gossip
     from .networks import Network
     from .results import Result
@@ -71,18 +71,12 @@ def recommendation_line(result: Result) -> str:
     return f"recommended arm: {arm}, by {counts.max() / counts.sum():.0%} of agents and runs"
 
 
-def paper_table(name: str, comparison: pd.DataFrame) -> Table:
-    """Published beside measured."""
-    table = _table("", "t", "reference", "measured", "95% band", "source", title=name)
-    for row in comparison.to_dict("records"):
-        table.add_row(
-            row["algorithm"],
-            f"{row['time']:,}",
-            f"{row['reference']:,.1f}",
-            f"{row['measured']:,.2f}",
-            _band(row["low"], row["high"]),
-            row["source"],
-        )
+def section_table(shown: SectionTable) -> Table:
+    """A table of a reproduced figure, its note below."""
+    table = _table(*shown.columns, title=shown.title)
+    for row in shown.rows:
+        table.add_row(*row)
+    table.caption, table.caption_justify = shown.note or None, "left"
     return table
 
 

@@ -1,30 +1,44 @@
-"""Figure 1 of the paper.
+"""Figure 1 of the paper: regret over time on the grid, and regret against the spectral gap.
 
 (Left) The average cumulative regret versus T for FedExp3 and Exp3 on the grid graph: 36 agents on
-a 6 × 6 grid, 20 arms, 3000 rounds, 10 runs, with the constants of the authors' code: learning rate
-0.1, exploration 0.01 · t^(-1/3), W = I - (D - A)/(1 + d_max).
+a 6 × 6 grid, 20 arms, 3000 rounds, 10 runs.
+
+(Right) The average cumulative regret versus (1 - σ2(W))^(-1/3) for FedExp3 on different networks
+at T = 3000: the complete graph, the grid and random geometric graphs RGG(d), d = 0.3, ..., 0.9.
+
+Both with the constants of the authors' code: learning rate 0.1, exploration 0.01 · t^(-1/3),
+W = I - (D - A)/(1 + d_max).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 import fedbandits as fb
-from fedbandits.files import atomic_path
+
+from .measure import Interval, curves, in_threads, interval, span
+from .section import Options, Picture, Section, Table
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
     from matplotlib.figure import Figure
 
 ROWS, COLS = 6, 6
+AGENTS = ROWS * COLS
 ARMS = 20
 HORIZON = 3000
+RUNS = 10
+LOSS_SEEDS = 24
+"""Draws of the losses behind the right panel: its spread is 2% of the value."""
 LEARNING_RATE = 0.1
 EXPLORATION = fb.schedules.power(0.01, 1 / 3)
+UNIFORM = "uniform play"
 
-PUBLISHED = {
+PUBLISHED_LEFT = {
     ("FedExp3", 500): 29.5,
     ("FedExp3", HORIZON): 33.6,
     ("Exp3", 500): 50.0,
@@ -32,42 +46,65 @@ PUBLISHED = {
 }
 """Regret by algorithm and round, read off the published figure."""
 
-UNIFORM = "uniform play"
+PUBLISHED_RIGHT = {
+    "complete": (1.00, 33.12),
+    "RGG(0.9)": (1.10, 33.04),
+    "RGG(0.8)": (1.18, 33.08),
+    "RGG(0.7)": (1.28, 33.10),
+    "RGG(0.6)": (1.52, 33.19),
+    "RGG(0.5)": (1.74, 33.27),
+    "RGG(0.4)": (2.10, 33.30),
+    "grid": (2.65, 33.57),
+    "RGG(0.3)": (3.08, 33.72),
+}
+"""(1 - σ2)^(-1/3) and regret by network, read off the published figure."""
+PUBLISHED_R2 = 0.980
 
 
-def left(runs: int = 10, seed: int = 0, out: Path = Path("out")) -> pd.DataFrame:
-    """Play, draw and write the left panel.
+def reproduce(options: Options) -> Section:
+    """Play, draw and write both panels.
 
-    Args:
-        runs: R.
-        seed: of the losses and of the agents' randomness.
-        out: the folder for `figure1_left.png`, `.pdf`, `figure1.csv` and a `.nc` per algorithm.
-
-    Returns:
-        published against measured, as `against_paper` gives it.
+    Writes `figure1_left` and `figure1_right` as .png, .pdf and .svg, `figure1.csv`,
+    `figure1_right.csv` and the results as .nc into `options.out`.
     """
-    import matplotlib.pyplot as plt
-
-    from fedbandits.plots import save_figure
-
-    out.mkdir(parents=True, exist_ok=True)  # refused before the runs rather than after them
-    results = play_left(runs, seed)
+    runs = options.runs or (2 if options.quick else RUNS)
+    draws = 4 if options.quick else LOSS_SEEDS
+    section = Section(
+        "figure1",
+        "Figure 1: synthetic losses",
+        options.command("figure1"),
+        settings={
+            "problem": f"activated_bernoulli(agents={AGENTS}, arms={ARMS}, horizon={HORIZON})",
+            "algorithm": f"learning_rate={LEARNING_RATE}, exploration=0.01 · t^(-1/3)",
+            "gossip": "max_degree(network, lazy=False): W = I - (D - A)/(1 + d_max)",
+            "left": f"{runs} runs, loss seed {options.seed}, action seed {options.seed}",
+            "right": f"{draws} loss seeds × {runs} runs; losses and uniforms the same on every "
+            f"network; RGG(d) is networkx's random_geometric_graph(36, d, seed=0)",
+        },
+    )
+    with section.timed("left: three algorithms on the grid"):
+        results = play_left(runs, options.seed)
     for name, result in results.items():
-        result.save(out / f"figure1_left_{name.lower().replace(' ', '_')}.nc")
-    with atomic_path(out / "figure1.csv") as file:
-        curves(results).to_csv(file, index=False)
-    figure = draw_left(results)
-    save_figure(figure, out / "figure1_left.png", out / "figure1_left.pdf")
-    plt.close(figure)
-    return against_paper(results)
+        section.add_result(options.out, f"figure1_left_{name.lower().replace(' ', '_')}", result)
+    section.add_csv(options.out, "figure1.csv", curves(results, "grid"))
+    section.tables.append(left_table(results))
+    section.add_picture(options.out, draw_left(results), LEFT)
+
+    with section.timed(f"right: {draws} draws of the losses on nine networks"):
+        regret = play_right(draws, runs, options.seed)
+    section.add_netcdf(options.out, "figure1_right", regret.to_dataset(name="expected_regret"))
+    table, line = right_panel(regret), fit_line(regret)
+    section.add_csv(options.out, "figure1_right.csv", table)
+    section.tables.append(right_table(table, line))
+    section.add_picture(options.out, draw_right(table, line), RIGHT)
+    section.paragraphs += findings(results, table, line)
+    return section
 
 
-def play_left(runs: int = 10, seed: int = 0) -> dict[str, fb.Result]:
+def play_left(runs: int = RUNS, seed: int = 0) -> dict[str, fb.Result]:
     """FedExp3, Exp3 and uniform play on the grid, facing the same losses with the same luck."""
     gossip = fb.gossip.max_degree(fb.networks.grid(ROWS, COLS), lazy=False)
-    problem = fb.problems.activated_bernoulli(
-        agents=ROWS * COLS, arms=ARMS, horizon=HORIZON, seed=seed
-    )
+    problem = fb.problems.activated_bernoulli(AGENTS, ARMS, HORIZON, seed=seed)
     players: dict[str, fb.algorithms.AnyAlgorithm] = {
         "FedExp3": fb.FedExp3(LEARNING_RATE, EXPLORATION),
         "Exp3": fb.Exp3(LEARNING_RATE, EXPLORATION),
@@ -79,57 +116,233 @@ def play_left(runs: int = 10, seed: int = 0) -> dict[str, fb.Result]:
     }
 
 
-def curves(results: Mapping[str, fb.Result], network: str = "grid") -> pd.DataFrame:
-    """The curves as a tidy table: network, algorithm, time, mean, low, high, runs."""
-    import pandas as pd
+def right_networks() -> dict[str, fb.Network]:
+    """The nine networks of the right panel, in the order of their published σ2."""
+    radii = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    named = {
+        "complete": fb.networks.complete(AGENTS),
+        "grid": fb.networks.grid(ROWS, COLS),
+        **{f"RGG({d})": fb.networks.random_geometric(AGENTS, d, seed=0) for d in radii},
+    }
+    return {name: named[name] for name in PUBLISHED_RIGHT}
 
-    return pd.concat(
-        pd.DataFrame(
-            {
-                "network": network,
-                "algorithm": name,
-                "time": result.dataset["time"].to_numpy(),
-                **{key: part.to_numpy() for key, part in result.band()._asdict().items()},
-                "runs": result.dataset.sizes["run"],
-            }
-        )
-        for name, result in results.items()
+
+def play_right(draws: int = LOSS_SEEDS, runs: int = RUNS, seed: int = 0) -> xr.DataArray:
+    """Expected regret of FedExp3 at T, mean over agents: `[network, draw, run]`.
+
+    Every network meets the same losses with the same uniforms; draw d has the seed
+    draws · seed + d.
+    """
+    import xarray as xr
+
+    gossips = {
+        name: fb.gossip.max_degree(network, lazy=False)
+        for name, network in right_networks().items()
+    }
+
+    def one(cell: tuple[str, int]) -> xr.DataArray:
+        name, draw = cell
+        problem = fb.problems.activated_bernoulli(AGENTS, ARMS, HORIZON, seed=draw)
+        algorithm = fb.FedExp3(LEARNING_RATE, EXPLORATION)
+        result = fb.simulate(problem, algorithm, gossips[name], runs, seed=draw, progress=False)
+        return result.dataset["expected_regret"].isel(time=-1, drop=True)
+
+    seeds = range(draws * seed, draws * (seed + 1))
+    cells = [(name, draw) for name in gossips for draw in seeds]
+    played = iter(in_threads(one, cells, "figure 1, right"))
+    by_network = [xr.concat([next(played) for _ in seeds], "draw") for _ in gossips]
+    x = [gossip.gap ** (-1 / 3) for gossip in gossips.values()]
+    return xr.concat(by_network, "network").assign_coords(
+        network=list(gossips), draw=list(seeds), x=("network", x)
     )
 
 
-def against_paper(results: Mapping[str, fb.Result]) -> pd.DataFrame:
-    """Published against measured: algorithm, time, reference, measured, low, high, source.
+class Line(NamedTuple):
+    """The regression of regret on (1 - σ2)^(-1/3).
 
-    The reference is read off the published figure; for uniform play, which the figure does not
-    show, it is the exact expected regret.
+    Attributes:
+        slope: of the line through the nine means.
+        intercept: where it starts.
+        r2: R² of the nine means.
+        slope_low: 95% limits of the slope, each draw of the losses having its own line.
+        slope_high: the same.
+        level_sd: standard deviation between draws of the losses of the regret over all networks.
     """
+
+    slope: float
+    intercept: float
+    r2: float
+    slope_low: float
+    slope_high: float
+    level_sd: float
+
+
+def fit_line(regret: xr.DataArray) -> Line:
+    """The line through the nine means; its interval from the lines of the single draws."""
+    from scipy.stats import linregress
+
+    x = regret["x"].to_numpy()
+    fit = linregress(x, regret.mean(["draw", "run"]).to_numpy())
+    slopes = [linregress(x, of_draw).slope for of_draw in regret.mean("run").T.to_numpy()]
+    _, low, high = interval(slopes)
+    level = regret.mean(["network", "run"]).std("draw", ddof=1)
+    return Line(fit.slope, fit.intercept, fit.rvalue**2, low, high, float(level))
+
+
+def right_panel(regret: xr.DataArray) -> pd.DataFrame:
+    """One row per network: x, the mean with its band over draws, and the paired difference."""
     import pandas as pd
 
+    means = regret.mean("run")
+    rows = []
+    for name in regret["network"].to_numpy():
+        mean, low, high = interval(means.sel(network=name))
+        apart = interval(means.sel(network=name) - means.sel(network="complete"))
+        x, runs = float(means.sel(network=name)["x"]), regret.sizes["draw"] * regret.sizes["run"]
+        published = PUBLISHED_RIGHT[name]
+        rows.append((name, "FedExp3", HORIZON, mean, low, high, runs, x, *apart, *published))
+    columns = ["network", "algorithm", "time", "mean", "low", "high", "runs", "x"]
+    columns += ["above_complete", "above_low", "above_high", "published_x", "published"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def left_table(results: Mapping[str, fb.Result]) -> Table:
+    """Published against measured; for uniform play, which the figure has not, the exact value."""
     arm_loss = results[UNIFORM].dataset["arm_loss"].isel(time=-1)
     exact = float(arm_loss.mean() - arm_loss.min())
-    expected = [(name, t, value, "figure 1") for (name, t), value in PUBLISHED.items()]
+    expected = [(name, t, value, "figure 1") for (name, t), value in PUBLISHED_LEFT.items()]
     rows = []
     for name, t, value, source in [*expected, (UNIFORM, HORIZON, exact, "exact")]:
-        # Curves are kept at every sixth round; between two of them a straight line does.
-        measured = fb.results.band(results[name].dataset["regret"].interp(time=t))
-        rows.append((name, t, value, *map(float, measured), source))
-    columns = ["algorithm", "time", "reference", "measured", "low", "high", "source"]
-    return pd.DataFrame(rows, columns=columns)
+        measured = measured_left(results, name, t)
+        rows.append(
+            (
+                name,
+                f"{t:,}",
+                f"{value:,.1f}",
+                f"{measured.mean:,.2f}",
+                span(measured.low, measured.high),
+                f"{measured.mean / value - 1:+.1%}",
+                source,
+            )
+        )
+    columns = ("algorithm", "t", "reference", "measured", "95% band", "apart", "source")
+    note = "Bands cover the agents' own randomness: all runs face the same losses."
+    return Table("Left: regret on the grid", columns, rows, note)
+
+
+def measured_left(results: Mapping[str, fb.Result], name: str, t: int) -> Interval:
+    """Regret at round t with its band over runs."""
+    # Curves are kept at every sixth round; between two of them a straight line does.
+    return interval(results[name].dataset["regret"].interp(time=t))
+
+
+def right_table(panel: pd.DataFrame, line: Line) -> Table:
+    """Published against measured, network by network."""
+    rows = [
+        (
+            row["network"],
+            f"{row['published_x']:.2f}",
+            f"{row['x']:.2f}",
+            f"{row['published']:.2f}",
+            f"{row['mean']:.2f}",
+            span(row["low"], row["high"]),
+            "-" if row["network"] == "complete" else f"{row['above_complete']:+.3f}",
+            "-" if row["network"] == "complete" else span(row["above_low"], row["above_high"], 3),
+        )
+        for row in panel.to_dict("records")
+    ]
+    columns = (
+        *("network", "x published", "x", "regret published", "measured", "95% band"),
+        *("above complete", "95% band"),
+    )
+    note = (
+        f"x = (1 - σ2)^(-1/3). Line: regret = {line.intercept:.2f} + {line.slope:.3f} x, 95% of "
+        f"the slope {span(line.slope_low, line.slope_high, 3)}; R² {line.r2:.3f}, published "
+        f"{PUBLISHED_R2:.3f}. Bands are over draws of the losses. The differences from the "
+        "complete graph are paired: same losses, same uniforms."
+    )
+    return Table("Right: regret at T = 3000 by network", columns, rows, note)
+
+
+def findings(results: Mapping[str, fb.Result], panel: pd.DataFrame, line: Line) -> list[str]:
+    """What was found and where it disagrees, in words made from the numbers."""
+    ends = {name: measured_left(results, name, HORIZON).mean for name in ("FedExp3", "Exp3")}
+    apart = {name: end / PUBLISHED_LEFT[name, HORIZON] - 1 for name, end in ends.items()}
+    by_network = panel.set_index("network")
+    lower = float((by_network["published"] - by_network["mean"]).mean())
+    explained = "one draw explains that" if abs(lower) < 2 * line.level_sd else "unexplained"
+    ordered = by_network["mean"].loc[["complete", "RGG(0.5)", "grid"]].is_monotonic_increasing
+    share = (by_network["mean"].max() - by_network["mean"].min()) / by_network["mean"].mean()
+    r2 = {True: "reaches", False: "misses"}[line.r2 >= 0.85]
+    return [
+        f"Left. FedExp3 ends at {ends['FedExp3']:.2f} ({apart['FedExp3']:+.1%} from the published "
+        f"value) and Exp3, which does not communicate, at {ends['Exp3']:.2f} "
+        f"({apart['Exp3']:+.1%}).",
+        f"Right. Regret {'rises' if ordered else 'does not rise'} from the complete graph over "
+        f"RGG(0.5) to the grid; R² over the nine networks is {line.r2:.3f}, which {r2} 0.85. The "
+        f"published points lie {lower:.2f} higher on average; from one draw of the losses to "
+        f"another the level moves by {line.level_sd:.2f} (standard deviation): {explained}. The "
+        f"whole spread between networks is {share:.1%} of the value, so it takes the same losses "
+        "and the same uniforms on every network, and many draws of the losses, to see the line.",
+    ]
+
+
+LEFT = Picture(
+    "figure1_left",
+    "The average cumulative regret versus T for FedExp3 and Exp3 on the grid graph. Crosses are "
+    "read off the published figure.",
+    "Two regret curves over 3000 rounds: FedExp3 flattens near half the height of Exp3.",
+)
+RIGHT = Picture(
+    "figure1_right",
+    "The average cumulative regret versus (1 - σ2)^(-1/3) for FedExp3 on different networks at "
+    "T = 3000, with the regression line. Bars are 95% intervals of the paired difference from the "
+    "complete graph. Crosses are read off the published figure.",
+    "Nine networks: regret rises slowly along a straight line with (1 - σ2)^(-1/3).",
+)
 
 
 def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     """The curves, the published values as crosses, and uniform play leaving through the top."""
-    from fedbandits.plots import plot_regret
+    from fedbandits.plots import figure_of, plot_regret
 
     ax = plot_regret(results)
     legend = ax.get_legend()
     bands = legend.get_title().get_text() if legend else None
-    rounds = [t for _, t in PUBLISHED]
-    ax.plot(rounds, list(PUBLISHED.values()), "kx", label="published", clip_on=False, zorder=3)
+    rounds = [t for _, t in PUBLISHED_LEFT]
+    values = list(PUBLISHED_LEFT.values())
+    ax.plot(rounds, values, "kx", label="published", clip_on=False, zorder=3)
     ax.set_xlim(0, HORIZON)
-    ax.set_ylim(0, 1.3 * max(PUBLISHED.values()))
+    ax.set_ylim(0, 1.3 * max(values))
     ax.set_title(f"{ROWS} × {COLS} grid, {ARMS} arms", fontsize="medium")
     ax.legend(title=bands, title_fontsize="small", frameon=False, ncols=2)
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    return figure
+    return figure_of(ax)
+
+
+def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
+    """The nine networks, their line, and the published points as crosses."""
+    from fedbandits.plots import COLOURS, figure_of, new_axes
+
+    ax = new_axes()
+    half = (panel["above_high"] - panel["above_low"]) / 2
+    ax.errorbar(
+        panel["x"], panel["mean"], half.fillna(0), fmt="o", color=COLOURS[0], label="FedExp3"
+    )
+    ends = np.array([panel["x"].min(), panel["x"].max()])
+    ax.plot(ends, line.intercept + line.slope * ends, color=COLOURS[0], label=f"R² {line.r2:.3f}")
+    ax.plot(panel["published_x"], panel["published"], "kx", label="published")
+    for row in panel.to_dict("records"):  # four of them stand close together on the left
+        above = (row["published_x"], row["published"])
+        ax.annotate(
+            row["network"],
+            above,
+            xytext=(0, 6),
+            textcoords="offset points",
+            fontsize="x-small",
+            rotation=60,
+        )
+    ax.margins(x=0.08, y=0.16)
+    ax.set_xlabel(r"$(1 - \sigma_2(W))^{-1/3}$")
+    ax.set_ylabel(f"cumulative regret at $T = {HORIZON}$,\nmean over agents")
+    ax.legend(frameon=False, loc="lower right")
+    return figure_of(ax)

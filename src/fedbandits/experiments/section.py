@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -17,10 +18,41 @@ from fedbandits.plots import save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
     from matplotlib.figure import Figure
+
+    from fedbandits.results import Result
 
 FORMAT = 1
 """Version of the section files. A file of another version is refused, never misread."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `fedbandits reproduce` was asked for.
+
+    Attributes:
+        out: folder for the files written.
+        runs: runs of each curve; each experiment has its own default.
+        seed: of losses and agents.
+        data: `embedded`, `generated` or a MovieLens release; for figure 2.
+        quick: fewer runs and draws, to see that everything works.
+    """
+
+    out: Path
+    runs: int | None = None
+    seed: int = 0
+    data: str | None = None
+    quick: bool = False
+
+    def command(self, name: str) -> str:
+        """The command that reproduces `name` with these options."""
+        words = ["fedbandits", "reproduce", name]
+        for option in ("runs", "seed", "data"):
+            value = getattr(self, option)
+            if value not in (None, 0):
+                words += [f"--{option}", str(value)]
+        return shlex.join(words + ["--quick"] * self.quick)
 
 
 @dataclass(frozen=True)
@@ -104,6 +136,16 @@ class Section:
         with atomic_path(out / name) as file:
             frame.to_csv(file, index=False)
         self.files.append(name)
+
+    def add_result(self, out: Path, stem: str, result: Result) -> None:
+        """Write a result as NetCDF."""
+        self.files.append(result.save(out / f"{stem}.nc").name)
+
+    def add_netcdf(self, out: Path, stem: str, data: xr.Dataset) -> None:
+        """Write a dataset of its own shape as NetCDF."""
+        with atomic_path(out / f"{stem}.nc") as file:
+            data.to_netcdf(file, engine="h5netcdf")
+        self.files.append(f"{stem}.nc")
 
     def save(self, out: Path) -> Path:
         """Write the section beside its files, so that a report can be made of several."""

@@ -15,6 +15,7 @@ from .families import (
     preferential_attachment,
     random_geometric,
     ring,
+    square_grid,
     star,
     two_clusters,
 )
@@ -25,6 +26,7 @@ REGISTRY: dict[str, Callable[..., Network]] = {
     for make in (
         complete,
         grid,
+        square_grid,
         ring,
         path,
         star,
@@ -52,6 +54,7 @@ __all__ = [
     "random_geometric",
     "read_graphml",
     "ring",
+    "square_grid",
     "star",
     "two_clusters",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -38,6 +39,21 @@ def grid(rows: int, cols: int) -> Network:
     spots = np.column_stack([index.ravel() % cols, -(index.ravel() // cols)]).astype(np.float64)
     edges = np.concatenate([across, down])
     return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots)
+
+
+def square_grid(agents: int) -> Network:
+    """A lattice as near to a square as can be: ⌈√N⌉ columns, the last row possibly not full.
+
+    Example:
+        >>> square_grid(7).edges.tolist()
+        [[0, 1], [0, 3], [1, 2], [1, 4], [2, 5], [3, 4], [3, 6], [4, 5]]
+    """
+    n = whole(agents, "agents", least=1)
+    cols = math.isqrt(n - 1) + 1
+    full = grid(-(-n // cols), cols)
+    assert full.positions is not None
+    edges = full.edges[(full.edges < n).all(axis=1)]
+    return build("square_grid", n, edges, {"agents": n}, full.positions[:n])
 
 
 def ring(agents: int) -> Network:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from .base import Problem
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
+from .delayed import delayed_experts
 from .function import from_function
 from .scaling import scaled
 from .stored import from_table, from_tensor
@@ -13,6 +14,7 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "fixed_activation": fixed_activation,
     "bernoulli": bernoulli,
     "switching": switching,
+    "delayed_experts": delayed_experts,
     "from_table": from_table,
     "from_tensor": from_tensor,
     "scaled": scaled,
@@ -24,6 +26,7 @@ __all__ = [
     "Problem",
     "activated_bernoulli",
     "bernoulli",
+    "delayed_experts",
     "fixed_activation",
     "from_function",
     "from_table",

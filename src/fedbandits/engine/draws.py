@@ -1,0 +1,126 @@
+"""Many draws of the losses at once, for claims about the adversary's randomness too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from fedbandits import checks
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import Array
+from fedbandits.gossip import Gossip
+from fedbandits.problems.base import Problem
+
+from . import pytrees
+from .mixing import Mixer, mixer
+from .plan import plan
+from .rounds import AgentTotals, Carry, play_chunk
+from .simulate import DType, precision
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def simulate_draws(
+    problems: Sequence[Problem],
+    algorithm: AnyAlgorithm,
+    gossip: Gossip,
+    *,
+    runs: int = 1,
+    seed: int = 0,
+    dtype: DType = "float32",
+) -> xr.Dataset:
+    """What `simulate` finds for each of several problems, batched into one compiled program.
+
+    Draw d has the agents' randomness of `simulate(problems[d], ..., seed=seed + d)`.
+
+    Args:
+        problems: losses in [0, 1] by construction that differ in seeds and arrays alone.
+        algorithm: what each agent does.
+        gossip: the network and its matrix.
+        runs: runs of each draw.
+        seed: of the agents' randomness.
+        dtype: `float32` or `float64`.
+
+    Returns:
+        `regret` and `expected_regret`, `[time, draw, run, agent]`, and `arm_loss`,
+        `[time, draw, arm]`, at T and at a few times before it.
+    """
+    import xarray as xr
+
+    first, draws = problems[0], len(problems)
+    if any(problem.check != "never" or not problem.traced for problem in problems):
+        raise ValueError(f"only losses in [0, 1] by construction can be batched, not {first!r}")
+    horizon, agents, arms = first.horizon, first.agents, first.arms
+    with precision(dtype):
+        mix = mixer(gossip, algorithm, dtype)
+        for value in (algorithm, first):
+            pytrees.register(value)
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
+        one = Carry(
+            algorithm.init(arms, agents, (runs, agents), np.dtype(dtype)), np.zeros(agents, dtype)
+        )
+        carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), one)
+        seeds = np.array([checks.seed32(seed + d) for d in range(draws)], np.uint32)
+        chunks = plan(first, runs * draws)
+        done, times, parts = 0, [], []
+        while done < horizon:
+            rounds = chunks.after(done)
+            carry, losses, totals = _chunk(
+                algorithm, mix, stacked, carry, np.int32(done + 1), seeds, runs=runs, rounds=rounds
+            )
+            done += rounds
+            times.append(done)
+            parts.append((losses, totals.incurred, totals.expected))
+    # Chunks are short enough for float32; over the horizon they are summed in float64.
+    arm_loss, incurred, expected = (
+        np.cumsum([np.asarray(x, np.float64) for x in values], axis=0)
+        for values in zip(*parts, strict=True)
+    )
+    best = arm_loss.min(axis=2)[:, :, None, None]
+    by_agent = ("time", "draw", "run", "agent")
+    return xr.Dataset(
+        {
+            "regret": (by_agent, incurred - best),
+            "expected_regret": (by_agent, expected - best),
+            "arm_loss": (("time", "draw", "arm"), arm_loss),
+        },
+        coords={"time": times},
+    )
+
+
+@partial(jax.jit, static_argnames=("runs", "rounds"), donate_argnames=("carry",))
+def _chunk(
+    algorithm: AnyAlgorithm,
+    mix: Mixer,
+    problems: Problem,
+    carry: Carry,
+    first: Array,
+    seeds: Array,
+    *,
+    runs: int,
+    rounds: int,
+) -> tuple[Carry, Array, AgentTotals]:
+    """One chunk of every draw; only sums leave it, so XLA drops the curves."""
+
+    def play(problem: Problem, before: Carry, seed: Array) -> Any:
+        after, curves, totals = play_chunk(
+            algorithm,
+            mix,
+            problem,
+            before,
+            first,
+            seed,
+            runs=runs,
+            rounds=rounds,
+            ahead=False,
+            checked=False,
+        )
+        return after, curves.arm_loss.sum(axis=0), totals
+
+    result: tuple[Carry, Array, AgentTotals] = jax.vmap(play)(problems, carry, seeds)
+    return result
