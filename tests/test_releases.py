@@ -114,6 +114,16 @@ def test_a_single_subfolder_is_found(tmp_path: Path) -> None:
     assert read_release(str(tmp_path / "data")).source == "data"
 
 
+def test_a_link_keeps_its_name_and_a_dot_gets_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = written(tmp_path / "ml-test", files("csv"))
+    (tmp_path / "mine").symlink_to(place)
+    assert read_release(tmp_path / "mine").source == "mine"
+    monkeypatch.chdir(place)
+    assert read_release(".").source == "ml-test"
+
+
 def test_what_lies_directly_in_the_folder_is_meant(tmp_path: Path) -> None:
     written(tmp_path, files("csv"))
     written(tmp_path / "old", files("1m", ROWS[:1]))
@@ -248,6 +258,8 @@ DAT = "1::10::4::5\n"
         ("ratings.csv", CSV + "1,99,4,5\n", "ratings.csv, line 3: movie 99 is not in "),
         ("ratings.csv", CSV[:32], "ratings.csv holds no ratings"),
         ("ratings.csv", "", "ratings.csv has no column userId"),
+        ("ratings.csv", "1" * 200_000, "ratings.csv has no column userId"),
+        ("ratings.csv", CSV.encode("utf-16"), "ratings.csv, line 1: byte 0xff is not UTF-8"),
         ("ratings.dat", DAT + "1::20::7::5\n", "ratings.dat, line 2: rating is '7'"),
         ("ratings.dat", DAT + "1::x::4::5\n", "ratings.dat, line 2: movieId is 'x'"),
         ("ratings.dat", DAT + "1::20::::5\n", "ratings.dat, line 2: rating is empty"),

@@ -72,7 +72,9 @@ def read_release(path: str | Path) -> Ratings:
             "files from the same release"
         )
     genres = {number: labels[number] for number in rated}
-    return Ratings(release.resolve().name, user, movie, half_stars, timestamp, genres)
+    # A link is called what it is called; "." and ".." have no name of their own.
+    source = release.name if release.name.strip(".") else release.resolve().name
+    return Ratings(source, user, movie, half_stars, timestamp, genres)
 
 
 @dataclass(frozen=True)
@@ -385,7 +387,7 @@ def _decoded(file: _File, data: bytes) -> str:
 def _header(file: _File, columns: Sequence[str]) -> tuple[list[str], str]:
     """The names in a CSV file's first line, and the separator."""
     with file.open() as stream:
-        line = _decoded(file, stream.readline(BLOCK)).rstrip("\r\n")
+        line = _decoded(file, stream.readline(1 << 16)).rstrip("\r\n")
     separator = ";" if line.count(";") > line.count(",") else ","
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
     _refuse_columns(file, names, columns)
@@ -398,7 +400,7 @@ def _refuse_columns(file: _File, names: Sequence[str], columns: Iterable[str]) -
             found = "no column" if name not in names else "more than one column"
             raise ValueError(
                 f"{file} has {found} {name}; it needs {', '.join(columns)} and has "
-                f"{', '.join(names) or 'no header'}"
+                f"{', '.join(names)[:200] or 'no header'}"
             )
 
 
