@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-from . import figure1, theory
+from . import figure1, figure2, theory
 from .section import Options, Section
 
 REGISTRY: dict[str, Callable[[Options], Section]] = {
     "figure1": figure1.reproduce,
+    "figure2": figure2.reproduce,
     "theory": theory.reproduce,
 }
 """What `fedbandits reproduce` can do."""
 
-__all__ = ["REGISTRY", "Options", "Section", "figure1", "theory"]
+__all__ = ["REGISTRY", "Options", "Section", "figure1", "figure2", "theory"]

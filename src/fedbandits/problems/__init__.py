@@ -6,6 +6,7 @@ from .base import Problem
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
 from .delayed import delayed_experts
 from .function import from_function
+from .movielens import movielens, movielens_generated
 from .scaling import scaled
 from .stored import from_table, from_tensor
 
@@ -15,6 +16,8 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "bernoulli": bernoulli,
     "switching": switching,
     "delayed_experts": delayed_experts,
+    "movielens": movielens,
+    "movielens_generated": movielens_generated,
     "from_table": from_table,
     "from_tensor": from_tensor,
     "scaled": scaled,
@@ -31,6 +34,8 @@ __all__ = [
     "from_function",
     "from_table",
     "from_tensor",
+    "movielens",
+    "movielens_generated",
     "scaled",
     "switching",
 ]

@@ -1,0 +1,155 @@
+"""Rating sequences drawn from a scale model of MovieLens, at the paper's full size."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+_CALIBRATIONS = 3
+_HEAVY_ARM = "Drama"
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """The ratings of every agent for every genre, one sequence after another.
+
+    Attributes:
+        genres: names of the arms.
+        count: ratings of each agent for each genre, `[N, K]`.
+        half_stars: twice the ratings, agent by agent, genre by genre, in order of time.
+    """
+
+    genres: tuple[str, ...]
+    count: npt.NDArray[np.int32]
+    half_stars: npt.NDArray[np.uint8]
+
+
+def generate(agents: int, horizon: int, seed: int) -> Generated:
+    """Ratings of users who rated all 20 labels, the most of one user for one genre being T.
+
+    How many ratings a user gives to a genre follows a log-normal law of the user's activity. A
+    rating is the user's mean, plus what the user and everyone think of the genre, plus a drift
+    over the user's history, plus correlated noise, rounded to half or whole stars. The heaviest
+    user is made to reach T: at the paper's size the law alone stops near 4,000.
+
+    Args:
+        agents: N.
+        horizon: T.
+        seed: of everything.
+    """
+    model = json.loads(Path(__file__).with_name("scale_model.json").read_text(encoding="utf-8"))
+    genres = tuple(model["genres"])
+    rng = np.random.default_rng(seed)
+    activity, count = _counts(model, agents, horizon, rng)
+    draws = _draw(model, activity, count, rng)
+    # Rounding to at most 5 stars pulls the means of well-liked genres down; give it back.
+    target = 5.5 * (1 - _column(model, "mean_loss"))
+    shift = np.zeros(len(genres))
+    for _ in range(_CALIBRATIONS):
+        half_stars = _rounded(draws, shift)
+        means = np.add.reduceat(half_stars / 2, draws.start) / count.ravel()
+        shift += target - means.reshape(count.shape).mean(axis=0)
+    return Generated(genres, count, _rounded(draws, shift))
+
+
+def _column(model: dict[str, Any], name: str) -> Floats:
+    return np.array([row[name] for row in model["genres"].values()])
+
+
+def _counts(
+    model: dict[str, Any], agents: int, horizon: int, rng: np.random.Generator
+) -> tuple[Floats, npt.NDArray[np.int32]]:
+    """Standardised log activity of each user, `[N]`, and ratings per user and genre, `[N, K]`."""
+    law = model["ratings_per_user"]
+    at_500, slope, spread = (_column(model, key) for key in ("log_m_at_n500", "slope", "resid_sd"))
+    activity = rng.standard_normal(agents)
+    log_n = law["log_mean"] + law["log_sd"] * activity
+    heavy = int(np.argmax(log_n))
+    arm = list(model["genres"]).index(_HEAVY_ARM)
+    log_n[heavy] = np.log(500) + (np.log(horizon) - at_500[arm]) / slope[arm]
+    log_m = at_500 + slope * (log_n[:, None] - np.log(500))
+    log_m += spread * rng.standard_normal(log_m.shape)
+    count = np.rint(np.exp(np.minimum(log_m, log_n[:, None])))
+    count = np.clip(count, 1, horizon).astype(np.int32)
+    count[heavy] = np.minimum(count[heavy], horizon)
+    count[heavy, arm] = horizon
+    return activity, count
+
+
+class _Draws(NamedTuple):
+    """What every rating is made of before it is rounded; one entry per rating."""
+
+    start: npt.NDArray[np.int64]
+    """Where each of the N·K sequences starts."""
+    arm: npt.NDArray[np.int64]
+    latent: Floats
+    whole: npt.NDArray[np.bool_]
+    """Rounded to whole stars."""
+
+
+def _draw(
+    model: dict[str, Any], activity: Floats, count: npt.NDArray[np.int32], rng: np.random.Generator
+) -> _Draws:
+    from scipy.signal import lfilter
+
+    agents, arms = count.shape
+    lengths = count.ravel()
+    start = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)[:-1]])
+    pair = np.repeat(np.arange(agents * arms), lengths)
+    user, arm = pair // arms, pair % arms
+    # When in the user's history each rating falls: uniform, in order within the sequence.
+    when = rng.random(pair.size)
+    when = when[np.lexsort((when, pair))]
+
+    users, rho = model["user_mean"], model["user_mean"]["correlation_with_log_n"]
+    mood = rho * activity + np.sqrt(1 - rho**2) * rng.standard_normal(agents)
+    mean = users["mean"] + users["sd"] * mood
+    taste = _column(model, "interaction_sd") * rng.standard_normal((agents, arms))
+    slope = model["slope_over_history_sd"] * rng.standard_normal(agents)
+    # What is left of the spread within a user once taste and drift are taken out.
+    share = count.sum(axis=0) / count.sum()
+    noise_var = model["within_user_sd"] ** 2 - model["slope_over_history_sd"] ** 2 / 12
+    noise_var -= float(share @ _column(model, "interaction_sd") ** 2)
+    phi = model["lag1_autocorrelation"]
+    noise = lfilter([np.sqrt(1 - phi**2)], [1, -phi], rng.standard_normal(pair.size))
+
+    latent = (mean[:, None] + _column(model, "dev_from_user_mean") + taste).ravel()[pair]
+    latent += slope[user] * (when - 0.5) + _drift(model, arm, when)
+    latent += np.sqrt(noise_var) * noise
+    habit = np.where(
+        rng.random(agents) < model["whole_star_only_users"], 1.0, _whole_star_habit(model)
+    )
+    return _Draws(start, arm, latent, rng.random(pair.size) < habit[user])
+
+
+def _drift(model: dict[str, Any], arm: npt.NDArray[np.int64], when: Floats) -> Floats:
+    """What everyone's ratings of a genre do over a user's history, in stars."""
+    losses = np.array([row["loss_by_decile"] for row in model["genres"].values()])
+    stars = -5.5 * (losses - losses.mean(axis=1, keepdims=True))
+    middles = (np.arange(10) + 0.5) / 10
+    drift = np.empty(when.size)
+    for i, curve in enumerate(stars):
+        mine = arm == i
+        drift[mine] = np.interp(when[mine], middles, curve)
+    return drift
+
+
+def _whole_star_habit(model: dict[str, Any]) -> float:
+    """How often others round to whole stars, for the histogram's share of whole stars."""
+    shares: dict[str, float] = model["histogram"]
+    whole = sum(share for stars, share in shares.items() if float(stars) % 1 == 0)
+    return max(0.0, 2 * whole - 1)  # half of what is rounded to half stars is whole anyway
+
+
+def _rounded(draws: _Draws, shift: Floats) -> npt.NDArray[np.uint8]:
+    """Half stars 1, ..., 10."""
+    stars = draws.latent + shift[draws.arm]
+    half = np.where(draws.whole, 2 * np.rint(stars), np.rint(2 * stars))
+    return np.clip(half, np.where(draws.whole, 2, 1), 10).astype(np.uint8)
