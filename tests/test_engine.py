@@ -56,9 +56,10 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
     averaged = np.asarray(combine(mix, "average", x, None))
     np.testing.assert_allclose(averaged, x @ gossip.matrix.toarray(), rtol=1e-4, atol=1e-5)
     linked = network.adjacency.toarray() + np.eye(network.agents) > 0
-    largest = np.asarray(combine(mix, "maximum", x, None))
-    for v in range(0, network.agents, 7):
-        np.testing.assert_array_equal(largest[..., v], x[..., linked[v]].max(axis=-1))
+    for values in (x, np.round(x)):  # all different, and few levels as in play counts
+        largest = np.asarray(combine(mix, "maximum", values, None))
+        for v in range(0, network.agents, 7):
+            np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
 
 
 @pytest.mark.parametrize("agents", [5, 400])

@@ -28,6 +28,8 @@ _DENSE_MEMORY_AGENTS = 20_000
 # Neighbour lists padded to the largest degree may be this many times longer than the edges.
 _PADDING = 4
 _UNROLLED_DEGREE = 8
+# Largest values looked at one by one before a maximum over a dense matrix goes over all agents.
+_LEVELS = 8
 
 
 class Form(Protocol):
@@ -51,7 +53,31 @@ class Dense:
         return jnp.matmul(x, self.matrix, precision=jax.lax.Precision.HIGHEST)
 
     def maximum(self, x: Array) -> Array:
-        """A pass over the agents, each lifting its neighbours."""
+        """Level by level: who hears the largest value, who of the rest the next, and so on.
+
+        Play counts of well-linked agents have few levels, each one matrix product. Where some
+        agents have heard nothing after a few levels, a pass over all agents settles it.
+        """
+        linked = (self.matrix > 0).astype(x.dtype)
+
+        def spread(before: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            step, rest, heard = before
+            level = rest.max(axis=-1, keepdims=True)
+            bearers = rest == level
+            # Only whether the sum is positive matters, so any precision does.
+            reached = jnp.matmul(bearers.astype(x.dtype), linked) > 0
+            heard = jnp.where(reached & jnp.isneginf(heard), level, heard)
+            return step + 1, jnp.where(bearers, -jnp.inf, rest), heard
+
+        def waiting(before: tuple[Array, Array, Array]) -> Array:
+            return (before[0] < _LEVELS) & jnp.isneginf(before[2]).any()
+
+        start = (jnp.int32(0), x, jnp.full_like(x, -jnp.inf))
+        _, _, heard = jax.lax.while_loop(waiting, spread, start)
+        return jax.lax.cond(jnp.isneginf(heard).any(), self._pass_over_agents, lambda _: heard, x)
+
+    def _pass_over_agents(self, x: Array) -> Array:
+        """Every agent in turn lifts its neighbours."""
 
         def lift(u: Array, largest: Array) -> Array:
             heard = jnp.where(self.matrix[u] > 0, x[:, :, u, None], -jnp.inf)
