@@ -75,6 +75,10 @@ app = typer.Typer(
 )
 
 
+data_app = typer.Typer(no_args_is_help=True)
+app.add_typer(data_app, name="data", help="Fetch the data that figure 2 can use.")
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"fedbandits {__version__}")
@@ -135,6 +139,25 @@ def run(
     result.save(written[0])
     _save_plot(result.plot(), *written[1:])
     _say_written(written, quiet)
+
+
+@app.command()
+def bounds(
+    file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
+    ] = None,
+) -> None:
+    """Simulate a configuration and print the paper's bounds beside the measured regret.
+
+    \b
+    Examples:
+      fedbandits bounds examples/grid.toml
+      fedbandits bounds grid.toml --set problem.arms=2 --set problem.horizon=30000
+    """  # noqa: D301
+    result = config.load_config(file, changes or ()).simulate()
+    _console().print(tables.bounds_table(result))
 
 
 @app.command()
@@ -220,6 +243,28 @@ def plot(
         )
     _save_plot(plot_regret(dict(zip(labels, results, strict=True))), out)
     _say_written([out])
+
+
+@data_app.command("movielens")
+def fetch_movielens(
+    release: Annotated[
+        str, typer.Argument(help="ml-latest, ml-latest-small, ml-32m, ml-25m, ml-20m, ...")
+    ] = "ml-latest",
+    folder: Annotated[Path, typer.Option(help="Where the zip goes.")] = Path("data"),
+) -> None:
+    """Download a MovieLens release from GroupLens; an interrupted download goes on.
+
+    The releases are for research, not for revenue; each says so in its README.
+
+    \b
+    Examples:
+      fedbandits data movielens
+      fedbandits reproduce figure2 --data data/ml-latest.zip
+    """  # noqa: D301
+    from .data.download import download
+
+    file = download(release, folder)
+    _say(f"to use it: {shlex.join(['fedbandits', 'reproduce', 'figure2', '--data', str(file)])}")
 
 
 @app.command()

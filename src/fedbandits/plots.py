@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from .gossip import Gossip
     from .results import Result
 
 # Okabe and Ito's palette, told apart with every common form of colour blindness.
@@ -47,6 +48,20 @@ def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     ax.set_xlim(left=0)
     ax.legend(title=_what_bands_cover(results), title_fontsize="small", frameon=False)
     return ax
+
+
+def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
+    """The paper's lower and upper bound beside a regret curve, on a logarithmic axis."""
+    from .theorems import bound_curves, gossip_of
+
+    times, curves = bound_curves(result, gossip or gossip_of(result))
+    for style, (name, curve) in zip(("--", "-."), curves.items(), strict=False):
+        ax.plot(times, curve, style, color="0.35", linewidth=1.2, label=name)
+    ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="T: nothing is said above")
+    ax.set_yscale("log")
+    legend = ax.get_legend()
+    title = legend.get_title().get_text() if legend else None
+    ax.legend(title=title, title_fontsize="small", frameon=False, fontsize="small")
 
 
 def plain_log(ax: Axes) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .engine.communication import Communication
     from .engine.record import Record
+    from .gossip import Gossip
 
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
@@ -73,9 +74,12 @@ class Result:
       one of equals)
 
     All runs share one loss draw, so bands cover the agents' own randomness.
+
+    `gossip` is what was simulated with; a file does not hold it.
     """
 
     dataset: xr.Dataset
+    gossip: Gossip | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -138,7 +142,7 @@ class Result:
         shift = _best(data["arm_loss"], data.attrs["against"]) - _best(data["arm_loss"], which)
         curves = ("regret", "expected_regret", "worst_regret")
         changed = data.assign({name: data[name] + shift for name in curves})
-        return Result(changed.assign_attrs(against=which))
+        return Result(changed.assign_attrs(against=which), self.gossip)
 
     def plot(
         self,
@@ -146,6 +150,7 @@ class Result:
         *,
         label: str | None = None,
         path: str | Path | None = None,
+        bounds: bool | Gossip = False,
     ) -> Axes:
         """Regret over time with its 95% band; the legend says what the band covers.
 
@@ -153,13 +158,27 @@ class Result:
             ax: axes to draw on, for several results in one figure; new ones by default.
             label: the curve's name in the legend; the algorithm's by default.
             path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
+            bounds: draw the paper's bounds too, on a logarithmic axis. A result loaded from a file
+                whose network has no name needs its gossip here.
         """
-        from .plots import plot_regret, save_figure
+        from .plots import plot_bounds, plot_regret, save_figure
 
         ax = plot_regret({label or self.label: self}, ax=ax)
+        if bounds is not False:
+            plot_bounds(self, None if bounds is True else bounds, ax)
         if path is not None:
             save_figure(ax.figure, path)  # type: ignore[arg-type]
         return ax
+
+    def bounds(self, gossip: Gossip | None = None) -> pd.DataFrame:
+        """What the paper's theorems say at T beside what was measured.
+
+        Args:
+            gossip: needed for a result loaded from a file whose network has no name.
+        """
+        from .theorems import bounds_table, gossip_of
+
+        return bounds_table(self, gossip or gossip_of(self))
 
     def save(self, path: str | Path) -> Path:
         """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back."""
@@ -215,6 +234,7 @@ def build_result(
     against: Literal["current", "final"],
     agent_names: tuple[str, ...] | None = None,
     arm_names: tuple[str, ...] | None = None,
+    gossip: Gossip | None = None,
 ) -> Result:
     """A result from a finished record."""
     import xarray as xr
@@ -250,7 +270,7 @@ def build_result(
             "against": "current",
         },
     )
-    return Result(data).against(against)
+    return Result(data, gossip).against(against)
 
 
 @dataclass(frozen=True, eq=False)

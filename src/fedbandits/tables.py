@@ -50,6 +50,26 @@ def summary_table(result: Result) -> Table:
     return table
 
 
+def bounds_table(result: Result) -> Table:
+    """The paper's bounds beside the measured regret."""
+    sizes = result.dataset.sizes
+    table = _table(
+        "regret at T",
+        "value",
+        "",
+        title=f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, T = "
+        f"{int(result.dataset['time'][-1]):,}",
+    )
+    table.columns[2].justify = "left"
+    for name, value, remark in result.bounds().itertuples():
+        table.add_row(name, f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}", remark)
+    table.caption = (
+        "Lower bounds are about the worst losses there are: on other losses a run may be below."
+    )
+    table.caption_justify = "left"
+    return table
+
+
 def communication_line(result: Result) -> str:
     """What an agent sends."""
     sent = result.communication

@@ -99,6 +99,7 @@ def simulate(
         against,
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,
+        gossip,
     )
 
 

@@ -1,0 +1,158 @@
+"""What the paper's theorems say of a run: its bounds beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import bounds, gossip, networks, schedules
+from .results import band
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .gossip import Gossip
+    from .results import Result
+
+_POINTS = 40
+"""Rounds at which a bound is computed for a plot."""
+_SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Power)}
+"""Rates of the round alone, which the sum before tuning can be computed for."""
+
+
+def gossip_of(result: Result) -> Gossip:
+    """The gossip of a result: its own, or made anew from the configuration of a loaded one."""
+    if result.gossip is not None:
+        return result.gossip
+    network, rule = result.config["network"], result.config["gossip"]
+    if network is None or rule is None:
+        raise ValueError(
+            f"{result.label} was simulated without a gossip, and bounds need a network; pass one, "
+            "for example bounds=fb.gossip.max_degree(network)"
+        )
+    try:
+        graph = _named(networks.REGISTRY, network)
+        made: Gossip = _named(gossip.REGISTRY, rule, graph)
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"the result file names the network {network['name']} and the gossip {rule['name']}, "
+            "but holds neither; pass the gossip, as in result.plot(bounds=gossip)"
+        ) from error
+    return made
+
+
+def _named(registry: Mapping[str, Any], table: Mapping[str, Any], *given: Any) -> Any:
+    return registry[table["name"]](*given, **{k: v for k, v in table.items() if k != "name"})
+
+
+def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
+    """Measured regret, the lower bounds, and the upper bounds of this kind of algorithm at T.
+
+    Returns:
+        by name: `value`, and in `remark` what it holds for or why it says nothing.
+    """
+    import pandas as pd
+
+    data, network = result.dataset, matrix.network
+    sizes = _sizes(result)
+    by_agent = data["agent_expected_regret"]
+    worst = int(by_agent.mean("run").argmax("agent"))
+    arm_loss = data["arm_loss"].isel(time=-1)
+    rows: dict[str, tuple[float, str]] = {
+        "mean agent, measured": _measured(data["regret"].isel(time=-1)),
+        f"worst agent ({by_agent['agent'].item(worst)}), measured": _measured(
+            by_agent.isel(agent=worst)
+        ),
+        "uniform play": (float(arm_loss.mean() - arm_loss.min()), "exact, on these losses"),
+        "Theorem 1, lower bound, full information": (
+            bounds.lower_bound_full_information(network, **sizes),
+            f"for the worst losses, some agent, large T and K; Δ̃ = "
+            f"{bounds.cluster_distance(network):.3g}",
+        ),
+        "Theorem 2, lower bound, bandit feedback": (
+            bounds.lower_bound_bandit(network, **sizes, agent=worst),
+            "order of growth: the paper gives no constant",
+        ),
+    }
+    rows |= _upper(result, matrix)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "remark"])
+
+
+def _sizes(result: Result) -> dict[str, int]:
+    return {"arms": result.dataset.sizes["arm"], "horizon": int(result.dataset["time"][-1])}
+
+
+def _measured(values: Any) -> tuple[float, str]:
+    mean, low, high = (float(x) for x in band(values))
+    remark = "one run" if np.isnan(low) else f"95%: {low:,.2f} to {high:,.2f}"
+    return mean, remark
+
+
+def _upper(result: Result, matrix: Gossip) -> dict[str, tuple[float, str]]:
+    """The upper bounds that exist for the result's algorithm."""
+    sizes, horizon = _sizes(result), _sizes(result)["horizon"]
+    if result.label == "FedHedge":
+        value = bounds.upper_bound_full_information(matrix, **sizes)
+        remark = f"with the rate of from_theorem{_vacuous(value, horizon)}"
+        return {"upper bound, full information": (value, remark)}
+    if result.label != "FedExp3":
+        return {}
+    rates = bounds.theorem_rates(matrix, **sizes)
+    value = bounds.upper_bound(matrix, **sizes)
+    needed = bounds.horizon_needed(matrix, arms=sizes["arms"])
+    assumed = "γ_T <= 1 holds"
+    if rates.exploration_at_horizon > 1:
+        assumed = f"γ_T <= 1 does not hold before T = {needed:,.0f}"
+    rows = {
+        "Theorem 3, upper bound": (
+            value,
+            f"with the theorem's rates; {assumed}{_vacuous(value, horizon)}",
+        )
+    }
+    own = _own_rates(result)
+    if own is not None:
+        value = bounds.upper_bound_before_tuning(matrix, **sizes, **own)
+        rows["Theorem 3 before tuning"] = (
+            value,
+            f"with the rates of this run{_vacuous(value, horizon)}",
+        )
+    return rows
+
+
+def _vacuous(value: float, horizon: int) -> str:
+    return "" if value < horizon else "; vacuous: above T"
+
+
+def _own_rates(result: Result) -> dict[str, Any] | None:
+    """The rates of a FedExp3 run, where they are functions of the round alone."""
+    algorithm = result.config["algorithm"]
+    rates = {key: algorithm[key] for key in ("learning_rate", "exploration")}
+    if any(rate["name"] not in _SCHEDULES for rate in rates.values()):
+        return None
+    return {key: _named(_SCHEDULES, rate) for key, rate in rates.items()}
+
+
+def bound_curves(
+    result: Result, matrix: Gossip
+) -> tuple[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]:
+    """Theorem 1 and, where there is one, the upper bound, for horizons up to T.
+
+    Returns:
+        horizons, and the curves by name.
+    """
+    times = np.unique(np.geomspace(1, int(result.dataset["time"][-1]), _POINTS).astype(int))
+    arms = result.dataset.sizes["arm"]
+
+    def over_time(bound: Any, of: Any) -> np.ndarray[Any, Any]:
+        return np.array([bound(of, arms=arms, horizon=int(t)) for t in times])
+
+    lower = over_time(bounds.lower_bound_full_information, matrix.network)
+    curves = {"lower bound (Theorem 1)": lower}
+    if result.label == "FedExp3":
+        curves["upper bound (Theorem 3, its rates)"] = over_time(bounds.upper_bound, matrix)
+    if result.label == "FedHedge":
+        upper = over_time(bounds.upper_bound_full_information, matrix)
+        curves["upper bound (full information)"] = upper
+    return times, {name: curve for name, curve in curves.items() if np.isfinite(curve).all()}
