@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner, Result
 import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.config import REGISTRIES, Experiment
+from fedbandits.experiments.section import Table
 
 from .instances import SMALL_CONFIG
 
@@ -245,15 +247,49 @@ def test_plot_with_too_few_labels(saved: Path) -> None:
     assert "2 results need as many different labels, not a" in failed.stderr
 
 
-def test_reproduce(tmp_path: Path) -> None:
-    done = call("reproduce", "figure1", "--runs", "2", "--out", tmp_path)
-    assert done.exit_code == 0, done.stderr
-    for published in ("29.5", "33.6", "50.0", "68.5"):
-        assert published in done.stdout
-    assert (tmp_path / "figure1_left.png").exists()
-
-
 def test_reproduce_with_a_typo() -> None:
     failed = call("reproduce", "figur1")
     assert failed.exit_code == 2
     assert "did you mean 'figure1'?" in failed.stderr
+
+
+def test_bounds(small: Path) -> None:
+    done = call("bounds", small)
+    assert done.exit_code == 0, done.stderr
+    for name in ("mean agent, measured", "Theorem 1", "Theorem 2", "Theorem 3", "uniform play"):
+        assert name in done.stdout
+
+
+def test_reproduce_prints_tables_and_reports_what_is_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits import experiments
+
+    def part(name: str) -> Callable[[experiments.Options], experiments.Section]:
+        def play(options: experiments.Options) -> experiments.Section:
+            table = Table("T", ("what", "value"), [(name, str(options.seed))], "a note")
+            return experiments.Section(name, name, options.command(name), ["found"], tables=[table])
+
+        return play
+
+    parts = {name: part(name) for name in ("one", "two")}
+    monkeypatch.setattr(experiments, "REGISTRY", parts)
+    done = call("reproduce", "two", "--seed", "7", "--out", tmp_path / "new")
+    assert done.exit_code == 0, done.stderr
+    for text in ("two", "7", "a note", "found", f"wrote {tmp_path / 'new' / 'report.html'}"):
+        assert text in done.stdout
+    done = call("reproduce", "one", "--out", tmp_path / "new")
+    report = (tmp_path / "new" / "report.html").read_text()
+    assert "fedbandits reproduce two --seed 7" in report
+    assert "fedbandits reproduce one" in report
+
+
+def test_data_says_where_the_zip_is(tmp_path: Path) -> None:
+    from fedbandits.data import embedded
+
+    (tmp_path / "ml-32m.zip").write_bytes(embedded().read_bytes())
+    done = call("data", "movielens", "ml-32m", "--folder", tmp_path)
+    assert done.exit_code == 0, done.stderr
+    assert f"fedbandits reproduce figure2 --data {tmp_path / 'ml-32m.zip'}" in done.stdout
+    done = call("data", "movielens", "ml-33m", "--folder", tmp_path)
+    assert "did you mean 'ml-32m'?" in done.stderr

@@ -57,7 +57,7 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     times, curves = bound_curves(result, gossip or gossip_of(result))
     for style, (name, curve) in zip(("--", "-."), curves.items(), strict=False):
         ax.plot(times, curve, style, color="0.35", linewidth=1.2, label=name)
-    ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="T: nothing is said above")
+    ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="t: a bound above it is vacuous")
     ax.set_yscale("log")
     legend = ax.get_legend()
     title = legend.get_title().get_text() if legend else None

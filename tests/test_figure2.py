@@ -1,0 +1,85 @@
+"""Figure 2 on the ratings that come with the package: files, order, recommendations."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedbandits as fb
+from fedbandits.experiments import Options, Section, figure2
+
+mpl.use("agg")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
+    out = tmp_path_factory.mktemp("figure2")
+    return out, figure2.reproduce(Options(out, quick=True))
+
+
+def test_files(made: tuple[Path, Section]) -> None:
+    out, section = made
+    networks = ("complete", "grid", "rgg")
+    pictures = [f"figure2_{name}.{kind}" for name in networks for kind in ("pdf", "png", "svg")]
+    results = [f"figure2_{name}_{a}.nc" for name in networks for a in ("fedexp3", "gossipucb")]
+    expected = sorted([*pictures, *results, "figure2.csv"])
+    assert sorted(path.name for path in out.iterdir()) == expected == sorted(section.files)
+
+
+def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: tuple[Path, Section]) -> None:
+    table = pd.read_csv(made[0] / "figure2.csv")
+    assert list(table) == ["network", "algorithm", "time", "mean", "low", "high", "runs"]
+    end = {(row["network"], row["algorithm"]): row for row in table.to_dict("records")}
+    assert len(end) == 6
+    for network in ("complete", "grid", "RGG(0.5)"):
+        ours, theirs = (end[network, name] for name in ("FedExp3", "GossipUCB"))
+        assert ours["time"] == theirs["time"] == 1478
+        assert ours["mean"] < theirs["low"] - 20
+        # Two runs have a band of 12.7 standard errors either way; ten have 2.3.
+        assert ours["mean"] - theirs["mean"] == pytest.approx(-45, abs=5)
+    assert made[1].paragraphs[0].count("below") == 3
+
+
+def test_recommendations_are_genres(made: tuple[Path, Section]) -> None:
+    out, section = made
+    result = fb.load(out / "figure2_grid_fedexp3.nc")
+    assert set(np.unique(result.recommended_arm)) == {"Film-Noir"}
+    assert result.dataset.sizes["agent"] == 129
+    assert result.config["problem"]["source"] == "ml-latest-small-2016-10.zip"
+    rows = {row[0]: row[1] for row in section.tables[1].rows}
+    assert rows["FedExp3, complete"] == "Film-Noir (100%)"
+    assert section.tables[1].note.startswith("Share of agents and runs. Best in hindsight: Film-N")
+
+
+def test_what_is_played_on() -> None:
+    gossips = figure2.gossips(129)
+    grid = gossips["grid"].network
+    assert grid.connected
+    assert grid.positions is not None
+    # ⌈√129⌉ = 12 columns, ten full rows and nine agents in the last.
+    assert len(np.unique(grid.positions[:, 0])) == 12
+    assert int((grid.positions[:, 1] == grid.positions[:, 1].min()).sum()) == 9
+    square = figure2.gossips(36)["grid"].network
+    np.testing.assert_array_equal(square.edges, fb.networks.grid(6, 6).edges)
+
+
+def test_published_values_stand_only_beside_the_same_size(made: tuple[Path, Section]) -> None:
+    out, section = made
+    assert {row[1] for row in section.tables[0].rows} == {"-"}
+    results = {
+        (network, name): fb.load(out / f"{figure2.stem(network, name)}.nc")
+        for network, name in figure2.PUBLISHED
+    }
+    table = figure2.regret_table(results, full_size=True)
+    assert {row[0]: row[1] for row in table.rows}["FedExp3, grid"] == "400"
+
+
+def test_data_by_name_or_path(tmp_path: Path) -> None:
+    from fedbandits.data import embedded
+
+    assert figure2.load("embedded").describe() == figure2.load(None).describe()
+    assert figure2.load(str(embedded())).arms == 20  # as the paper: all labels
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
+        figure2.load(str(tmp_path / "nowhere.zip"))
