@@ -186,7 +186,7 @@ def _labels(file: _File) -> dict[int, tuple[str, ...]]:
 
 def _columns(file: _File) -> Chunk:
     """User, movie, half stars and timestamp of every rating."""
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
 
     chunks: list[Chunk] = []
     good = 0
