@@ -66,13 +66,16 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
 
 def plain_log(ax: Axes) -> None:
     """Log axes labelled with plain numbers, not powers of ten."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     ax.set_xscale("log")
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = axis.get_view_interval()
+        # Labels at 1, 2 and 5 of each decade, but only at 1 where there are many.
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def figure_of(ax: Axes) -> Figure:

@@ -221,7 +221,7 @@ def left_table(results: Mapping[str, fb.Result]) -> Table:
                 f"{value:,.1f}",
                 f"{measured.mean:,.2f}",
                 span(measured.low, measured.high),
-                f"{measured.mean / value - 1:+.1%}",
+                f"{round(measured.mean / value - 1, 3) + 0.0:+.1%}",
                 source,
             )
         )
@@ -246,14 +246,15 @@ def right_table(panel: pd.DataFrame, line: Line) -> Table:
             f"{row['published']:.2f}",
             f"{row['mean']:.2f}",
             span(row["low"], row["high"]),
-            "-" if row["network"] == "complete" else f"{row['above_complete']:+.3f}",
-            "-" if row["network"] == "complete" else span(row["above_low"], row["above_high"], 3),
+            "-"
+            if row["network"] == "complete"
+            else f"{row['above_complete']:+.3f} ({span(row['above_low'], row['above_high'], 3)})",
         )
         for row in panel.to_dict("records")
     ]
     columns = (
-        *("network", "x published", "x", "regret published", "measured", "95% band"),
-        *("above complete", "95% band"),
+        *("network", "x, published", "x", "regret, published", "measured", "95% band"),
+        "above complete (95%)",
     )
     note = (
         f"x = (1 - σ2)^(-1/3). Line: regret = {line.intercept:.2f} + {line.slope:.3f} x, 95% of "
@@ -339,7 +340,8 @@ def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
             xytext=(0, 6),
             textcoords="offset points",
             fontsize="x-small",
-            rotation=60,
+            rotation=90,
+            ha="center",
         )
     ax.margins(x=0.08, y=0.16)
     ax.set_xlabel(r"$(1 - \sigma_2(W))^{-1/3}$")

@@ -189,7 +189,7 @@ def picture(network: str) -> Picture:
     return Picture(
         stem(network),
         f"The average cumulative regret versus horizon time for FedExp3 and GossipUCB in the movie "
-        f"recommendation setting: {network}.",
+        f"recommendation setting with the communication network {network}.",
         f"Regret of FedExp3 and of GossipUCB over time on the network {network}, with 95% bands.",
     )
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ARMS = 20
 DRAWS = 200
 """Draws of the losses: on this instance they are what is random."""
-HORIZONS = (500, 1000, 2000, 4000, 8000, 16_000)
+HORIZONS = (500, 1000, 2000, 4000, 8000)
 CLUSTER = 4
 """Agents in a clique where T varies: N = 16, Δ = 9."""
 CLUSTERS = (2, 4, 8, 16)
