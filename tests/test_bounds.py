@@ -122,3 +122,10 @@ def test_one_agent() -> None:
     assert bounds.cluster_distance(alone) == 0
     assert np.isfinite(bounds.lower_bound_bandit(alone, arms=3, horizon=10, agent=0))
     assert bounds.inverse_gap_bound(alone) == 1
+
+
+def test_senseless_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="share must be above 0 and at most 1, not -5"):
+        bounds.delayed_experts_regret(arms=2, horizon=10, block=2, share=-5)
+    with pytest.raises(ValueError, match="distance must be 0 or more, not -1"):
+        bounds.lower_bound_full_information(fb.networks.path(3), arms=2, horizon=10, distance=-1)

@@ -1,5 +1,6 @@
 """The command line: what each command prints and writes, and how it fails."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -293,3 +294,39 @@ def test_data_says_where_the_zip_is(tmp_path: Path) -> None:
     assert f"fedbandits reproduce figure2 --data {tmp_path / 'ml-32m.zip'}" in done.stdout
     done = call("data", "movielens", "ml-33m", "--folder", tmp_path)
     assert "did you mean 'ml-32m'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["figure1", "--data", "generated"], "--data generated is for figure2; leave it out"),
+        (["--data", "typo.zip"], "--data typo.zip: neither embedded nor generated, and no file"),
+    ],
+)
+def test_reproduce_refuses_before_it_plays(args: list[str], message: str, tmp_path: Path) -> None:
+    failed = call("reproduce", *args, "--out", tmp_path / "new")
+    assert failed.exit_code == 2
+    assert message in failed.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_part_that_fails_leaves_no_old_section(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits import experiments
+
+    def fails(options: experiments.Options) -> experiments.Section:
+        raise ValueError("no luck")
+
+    experiments.Section("one", "One", "fedbandits reproduce one").save(tmp_path)
+    monkeypatch.setattr(experiments, "REGISTRY", {"one": fails})
+    assert call("reproduce", "--out", tmp_path).exit_code == 2
+    assert not (tmp_path / "one.json").exists()
+
+
+def test_bounds_need_a_network(small: Path) -> None:
+    text = small.read_text().replace("FedExp3", "Exp3")
+    small.write_text(re.sub(r"\[(network|gossip)\][^\[]*", "", text))
+    failed = call("bounds", small)
+    assert failed.exit_code == 2
+    assert "bounds need a [network] and a [gossip]; add them" in failed.stderr

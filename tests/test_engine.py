@@ -492,3 +492,21 @@ def test_an_algorithm_that_jax_cannot_trace_gets_advice() -> None:
 def test_an_algorithm_that_breaks_the_contract_is_told_where(kind: type[Odd], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         fb.simulate(PROBLEM, kind(), GOSSIP, runs=1)
+
+
+def test_new_classes_may_be_registered_from_many_threads() -> None:
+    import sys
+    from concurrent.futures import ThreadPoolExecutor
+    from dataclasses import make_dataclass
+
+    from fedbandits.engine import pytrees
+
+    values = [make_dataclass(f"Fresh{i}", ["x"])(i) for i in range(100)]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(pytrees.register, [value for value in values for _ in range(4)]))
+    finally:
+        sys.setswitchinterval(usual)
+    assert jax.tree.leaves(values[-1]) == [99]

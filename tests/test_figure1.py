@@ -107,4 +107,4 @@ def test_line_of_known_points() -> None:
         coords={"x": ("network", x)},
     )
     line = figure1.fit_line(regret)
-    assert line == pytest.approx((2.0, 30.0, 1.0, 2.0, 2.0, 1.0))
+    assert line == pytest.approx((2.0, 30.0, 1.0, 1.0, 1.0, 2.0, 2.0, 1.0))

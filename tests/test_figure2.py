@@ -1,5 +1,7 @@
 """Figure 2 on the ratings that come with the package: files, order, recommendations."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,6 +11,9 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.experiments import Options, Section, figure2
+from fedbandits.report import write_report
+
+from .chromium import Browser, needs_chromium
 
 mpl.use("agg")
 
@@ -72,8 +77,12 @@ def test_published_values_stand_only_beside_the_same_size(made: tuple[Path, Sect
         (network, name): fb.load(out / f"{figure2.stem(network, name)}.nc")
         for network, name in figure2.PUBLISHED
     }
-    table = figure2.regret_table(results, full_size=True)
+    problem = replace(figure2.load(None), agents=3364, arms=20, horizon=12_800)
+    table = figure2.regret_table(results, problem)
     assert {row[0]: row[1] for row in table.rows}["FedExp3, grid"] == "400"
+    assert table.note.endswith("ml-latest of 2018.")
+    table = figure2.regret_table(results, replace(problem, source="generated(...)"))
+    assert table.note.endswith("not the same data.")
 
 
 def test_data_by_name_or_path(tmp_path: Path) -> None:
@@ -83,3 +92,16 @@ def test_data_by_name_or_path(tmp_path: Path) -> None:
     assert figure2.load(str(embedded())).arms == 20  # as the paper: all labels
     with pytest.raises(FileNotFoundError, match=r"nowhere\.zip"):
         figure2.load(str(tmp_path / "nowhere.zip"))
+
+
+@needs_chromium
+def test_the_real_report_in_a_real_browser(made: tuple[Path, Section], tmp_path: Path) -> None:
+    out, section = made
+    copy = tmp_path / "out"
+    shutil.copytree(out, copy)
+    section.save(copy)
+    page = write_report(copy, ["figure1", "figure2"])
+    with Browser(tmp_path) as browser:
+        tab = browser.visit(page)
+    assert tab.console == "[]"
+    assert tab.outside == []

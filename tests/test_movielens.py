@@ -25,7 +25,7 @@ import fedbandits as fb
 from fedbandits.config import ConfigError, load_config
 from fedbandits.data import embedded
 from fedbandits.data import generated as generator
-from fedbandits.problems.movielens import RatingSequences
+from fedbandits.problems.movielens import RatingSequences, _in_order
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 NO_GENRES = "(no genres listed)"
@@ -219,9 +219,10 @@ def averages(problem: RatingSequences, rating: Map) -> npt.NDArray[np.float64]:
 
 
 def sequence_means(problem: RatingSequences) -> npt.NDArray[np.float64]:
-    """Mean rating of every agent for every genre, `[N, K]`."""
-    stars = np.add.reduceat(problem.half_stars / 2, problem.start.ravel())
-    return np.asarray(stars.reshape(problem.count.shape) / problem.count)
+    """The mean rating of every agent for every genre, in stars."""
+    sums = np.concatenate([[0], np.cumsum(problem.half_stars, dtype=np.int64)])
+    totals = sums[problem.start + problem.count] - sums[problem.start]
+    return np.asarray(totals / problem.count / 2)
 
 
 def test_averages_are_those_of_the_losses_played(ours: RatingSequences) -> None:
@@ -656,3 +657,14 @@ def test_the_stand_in_in_small(agents: int, horizon: int) -> None:
 def test_the_stand_in_refuses(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         fb.problems.movielens_generated(**{"agents": 2, "horizon": 3} | arguments)
+
+
+@pytest.mark.parametrize("latest", [50, 2**62])
+def test_order_of_ratings_is_lexicographic(latest: int) -> None:
+    """Few dates, so that most ratings tie; and dates so far apart that the fast key overflows."""
+    rng = np.random.default_rng(0)
+    agent = rng.integers(0, 20, 2000).astype(np.int32)
+    timestamp = np.where(rng.random(2000) < 0.5, rng.integers(0, latest, 2000), 5)
+    movie = rng.permutation(2000).astype(np.int32)
+    expected = np.lexsort((movie, timestamp, agent))
+    np.testing.assert_array_equal(_in_order(agent, timestamp, movie), expected)

@@ -178,6 +178,7 @@ def test_every_registered_constructor_describes_itself() -> None:
     made: dict[str, dict[str, Any]] = {
         "complete": {"agents": 4},
         "grid": {"rows": 2, "cols": 3},
+        "square_grid": {"agents": 7},
         "ring": {"agents": 4},
         "path": {"agents": 4},
         "star": {"agents": 4},

@@ -46,6 +46,7 @@ def test_regret_is_below_the_upper_bound(made: tuple[Path, Section]) -> None:
     assert set(upper["network"]) == {"complete(16)", "grid(4, 4)", "path(16)"}
     assert (upper["gamma"] < 1).all()
     assert (upper["high"] < upper["bound"]).all()
+    assert (upper["bound"] < upper["time"]).sum() == 2  # where it says something
 
 
 def test_a_near_agent_does_beat_it() -> None:
@@ -135,6 +136,10 @@ def test_exponent_and_its_interval() -> None:
     rng = np.random.default_rng(0)
     x = np.array([100, 200, 400, 800])
     samples = [t**0.6 * rng.uniform(0.5, 1.5, 200) for t in x]
-    fitted = exponent(x, samples)
+    fitted = exponent(x, np.array(samples))
     assert fitted.low < 0.6 < fitted.high
     assert fitted.high - fitted.low < 0.1
+
+
+def test_no_exponent_without_positive_means() -> None:
+    assert np.isnan(exponent([1, 2], [[1.0, 1.0], [-1.0, 1.0]]).mean)

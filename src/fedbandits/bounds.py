@@ -65,6 +65,8 @@ def lower_bound_full_information(
     """
     _check(arms, horizon)
     delta = cluster_distance(network) if distance is None else distance
+    if not delta >= 0:
+        raise ValueError(f"distance must be 0 or more, not {distance}")
     return math.sqrt((delta + 1) * horizon * math.log(arms) / 2) / 4
 
 
@@ -90,6 +92,8 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
     from scipy.stats import binom
 
     _check(arms, horizon)
+    if not 0 < number(share, "share") <= 1:
+        raise ValueError(f"share must be above 0 and at most 1, not {share}")
     blocks, rest = divmod(horizon, whole(block, "block", least=1))
     heads = np.arange(blocks + 1)
     sums, chance = block * heads, binom.pmf(heads, blocks, 0.5)
@@ -101,7 +105,7 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
     # P(min >= s) is P(one sum >= s)^K.
     at_least = np.append(np.cumsum(chance[::-1])[::-1], 0.0) ** arms
     smallest = float(np.sum(sums * (at_least[:-1] - at_least[1:])))
-    return number(share, "share") * (horizon / 2 - smallest)
+    return share * (horizon / 2 - smallest)
 
 
 def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int) -> float:

@@ -156,8 +156,10 @@ def bounds(
       fedbandits bounds examples/grid.toml
       fedbandits bounds grid.toml --set problem.arms=2 --set problem.horizon=30000
     """  # noqa: D301
-    result = config.load_config(file, changes or ()).simulate()
-    _console().print(tables.bounds_table(result))
+    experiment = config.load_config(file, changes or ())
+    if experiment.gossip is None:
+        raise config.ConfigError(f"{file}: bounds need a [network] and a [gossip]; add them")
+    _console().print(tables.bounds_table(experiment.simulate()))
 
 
 @app.command()
@@ -274,7 +276,7 @@ def reproduce(
         typer.Argument(metavar="PART", help="figure1, figure2 or theory; default: all of them."),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of losses and agents.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
     out: Out = Path("out"),
     data: Annotated[
         str | None,
@@ -297,15 +299,16 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from .experiments import REGISTRY, Options
+    from .experiments import REGISTRY, Options, run_part
     from .report import write_report
 
     options = Options(out, runs, seed, data, quick)
     chosen = config.choose(REGISTRY, what)
-    out.mkdir(parents=True, exist_ok=True)  # refused before the runs rather than after them
+    # What can be refused is refused before the runs rather than after them.
+    options.check(chosen)
+    out.mkdir(parents=True, exist_ok=True)
     for name, experiment in chosen.items():
-        section = experiment(options)
-        section.save(out)
+        section = run_part(name, experiment, options)
         for table in section.tables:
             _console().print(tables.section_table(table))
         for paragraph in section.paragraphs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .files import atomic_path
 
@@ -59,9 +59,14 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
         ax.plot(times, curve, style, color="0.35", linewidth=1.2, label=name)
     ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="t: a bound above it is vacuous")
     ax.set_yscale("log")
+    new_legend(ax, fontsize="small")
+
+
+def new_legend(ax: Axes, **options: Any) -> None:
+    """The legend anew, for curves added since; its title says what the bands cover."""
     legend = ax.get_legend()
     title = legend.get_title().get_text() if legend else None
-    ax.legend(title=title, title_fontsize="small", frameon=False, fontsize="small")
+    ax.legend(title=title, title_fontsize="small", frameon=False, **options)
 
 
 def plain_log(ax: Axes) -> None:

@@ -46,15 +46,15 @@ class Band(NamedTuple):
     high: xr.DataArray
 
 
-def band(values: xr.DataArray) -> Band:
-    """Mean over the dimension `run` and its 95% interval, mean ± t · s/√R."""
+def band(values: xr.DataArray, level: float = LEVEL) -> Band:
+    """Mean over the dimension `run` and its interval, 95% by default: mean ± t · s/√R."""
     from scipy.special import stdtrit
 
     runs = values.sizes["run"]
     mean = values.mean("run")
     if runs == 1:
         return Band(mean, mean * np.nan, mean * np.nan)
-    half = stdtrit(runs - 1, (1 + LEVEL) / 2) * values.std("run", ddof=1) / np.sqrt(runs)
+    half = stdtrit(runs - 1, (1 + level) / 2) * values.std("run", ddof=1) / np.sqrt(runs)
     return Band(mean, mean - half, mean + half)
 
 
@@ -104,6 +104,12 @@ class Result:
         chosen = self.dataset["recommended_arm"]
         return chosen.copy(data=self.dataset["arm"].to_numpy()[chosen.to_numpy()])
 
+    @property
+    def uniform_regret(self) -> float:
+        """The regret at T of uniform play on the same losses: exact, it needs no run."""
+        arm_loss = self.dataset["arm_loss"].isel(time=-1)
+        return float(arm_loss.mean() - arm_loss.min())
+
     def band(self, variable: str = "regret") -> Band:
         """Mean over runs and 95% interval of a variable of the dataset."""
         return band(self.dataset[variable])
@@ -124,8 +130,7 @@ class Result:
             "mean agent, expected": band(data["expected_regret"].isel(time=-1)),
             f"worst agent ({worst['agent'].item()}), expected": band(worst),
         }
-        arm_loss = data["arm_loss"].isel(time=-1)
-        uniform = float(arm_loss.mean() - arm_loss.min())
+        uniform = self.uniform_regret
         table = {name: [float(x) for x in interval] for name, interval in rows.items()}
         table["uniform play, exact"] = [uniform, uniform, uniform]
         return pd.DataFrame.from_dict(

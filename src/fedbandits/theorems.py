@@ -59,13 +59,12 @@ def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
     sizes = _sizes(result)
     by_agent = data["agent_expected_regret"]
     worst = int(by_agent.mean("run").argmax("agent"))
-    arm_loss = data["arm_loss"].isel(time=-1)
     rows: dict[str, tuple[float, str]] = {
         "mean agent, measured": _measured(data["regret"].isel(time=-1)),
         f"worst agent ({by_agent['agent'].item(worst)}), measured": _measured(
             by_agent.isel(agent=worst)
         ),
-        "uniform play": (float(arm_loss.mean() - arm_loss.min()), "exact, on these losses"),
+        "uniform play": (result.uniform_regret, "exact, on these losses"),
         "Theorem 1, lower bound, full information": (
             bounds.lower_bound_full_information(network, **sizes),
             f"for the worst losses, some agent, large T and K; Δ̃ = "

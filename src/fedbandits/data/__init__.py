@@ -17,4 +17,15 @@ def embedded() -> Path:
         >>> embedded().name
         'ml-latest-small-2016-10.zip'
     """
-    return Path(__file__).with_name("ml-latest-small-2016-10.zip")
+    return bundled("ml-latest-small-2016-10.zip")
+
+
+def bundled(name: str) -> Path:
+    """A file that comes with the package, unless it was left out for its licence."""
+    path = Path(__file__).with_name(name)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{name} was left out of this installation; name a MovieLens release instead, as in "
+            "fb.problems.movielens(path) or --data FILE"
+        )
+    return path

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from . import bundled
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,14 +38,15 @@ def generate(agents: int, horizon: int, seed: int) -> Generated:
     How many ratings a user gives to a genre follows a log-normal law of the user's activity. A
     rating is the user's mean, plus what the user and everyone think of the genre, plus a drift
     over the user's history, plus correlated noise, rounded to half or whole stars. The heaviest
-    user is made to reach T: at the paper's size the law alone stops near 4,000.
+    user is made to reach T in one genre (and, if the law says more, no more than T in others): at
+    the paper's size the law alone stops near 4,000.
 
     Args:
         agents: N.
         horizon: T.
         seed: of everything.
     """
-    model = json.loads(Path(__file__).with_name("scale_model.json").read_text(encoding="utf-8"))
+    model = json.loads(bundled("scale_model.json").read_text(encoding="utf-8"))
     genres = tuple(model["genres"])
     rng = np.random.default_rng(seed)
     activity, count = _counts(model, agents, horizon, rng)
@@ -78,7 +80,6 @@ def _counts(
     log_m += spread * rng.standard_normal(log_m.shape)
     count = np.rint(np.exp(np.minimum(log_m, log_n[:, None])))
     count = np.clip(count, 1, horizon).astype(np.int32)
-    count[heavy] = np.minimum(count[heavy], horizon)
     count[heavy, arm] = horizon
     return activity, count
 
@@ -117,6 +118,8 @@ def _draw(
     share = count.sum(axis=0) / count.sum()
     noise_var = model["within_user_sd"] ** 2 - model["slope_over_history_sd"] ** 2 / 12
     noise_var -= float(share @ _column(model, "interaction_sd") ** 2)
+    # One chain through all sequences: the end of one and the start of the next, of the same user
+    # but for one in twenty, are correlated like neighbours.
     phi = model["lag1_autocorrelation"]
     noise = lfilter([np.sqrt(1 - phi**2)], [1, -phi], rng.standard_normal(pair.size))
 

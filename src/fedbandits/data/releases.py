@@ -174,8 +174,8 @@ def _labels(file: _File) -> dict[int, tuple[str, ...]]:
             raise ValueError(f"{file.place(number)}: {error}") from None
         if movie in labels:
             raise ValueError(f"{file.place(number)}: movie {movie} is listed a second time")
-        split = genres.split("|")
-        if not all(map(str.strip, split)):
+        split = [label.strip() for label in genres.split("|")]
+        if not all(split):
             raise ValueError(
                 f"{file.place(number)}: movie {movie} has an empty genre in {genres!r}; a movie "
                 "without one is marked (no genres listed)"

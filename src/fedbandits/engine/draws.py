@@ -30,6 +30,7 @@ def simulate_draws(
     algorithm: AnyAlgorithm,
     gossip: Gossip,
     *,
+    times: Sequence[int] | None = None,
     runs: int = 1,
     seed: int = 0,
     dtype: DType = "float32",
@@ -42,13 +43,15 @@ def simulate_draws(
         problems: losses in [0, 1] by construction that differ in seeds and arrays alone.
         algorithm: what each agent does.
         gossip: the network and its matrix.
+        times: rounds after which to look, in order; T by default, and no round after the last is
+            played.
         runs: runs of each draw.
         seed: of the agents' randomness.
         dtype: `float32` or `float64`.
 
     Returns:
         `regret` and `expected_regret`, `[time, draw, run, agent]`, and `arm_loss`,
-        `[time, draw, arm]`, at T and at a few times before it.
+        `[time, draw, arm]`.
     """
     import xarray as xr
 
@@ -66,16 +69,19 @@ def simulate_draws(
         )
         carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), one)
         seeds = np.array([checks.seed32(seed + d) for d in range(draws)], np.uint32)
-        chunks = plan(first, runs * draws)
-        done, times, parts = 0, [], []
-        while done < horizon:
-            rounds = chunks.after(done)
-            carry, losses, totals = _chunk(
-                algorithm, mix, stacked, carry, np.int32(done + 1), seeds, runs=runs, rounds=rounds
-            )
-            done += rounds
-            times.append(done)
-            parts.append((losses, totals.incurred, totals.expected))
+        longest = plan(first, runs * draws).rounds
+        done, ends, parts = 0, [], []
+        for end in [horizon] if times is None else times:
+            while done < end:
+                rounds = min(longest, end - done)
+                carry, losses, totals = _chunk(
+                    *(algorithm, mix, stacked, carry, np.int32(done + 1), seeds),
+                    runs=runs,
+                    rounds=rounds,
+                )
+                done += rounds
+                ends.append(done)
+                parts.append((losses, totals.incurred, totals.expected))
     # Chunks are short enough for float32; over the horizon they are summed in float64.
     arm_loss, incurred, expected = (
         np.cumsum([np.asarray(x, np.float64) for x in values], axis=0)
@@ -89,8 +95,8 @@ def simulate_draws(
             "expected_regret": (by_agent, expected - best),
             "arm_loss": (("time", "draw", "arm"), arm_loss),
         },
-        coords={"time": times},
-    )
+        coords={"time": ends},
+    ).sel(time=[horizon] if times is None else list(times))
 
 
 @partial(jax.jit, static_argnames=("runs", "rounds"), donate_argnames=("carry",))

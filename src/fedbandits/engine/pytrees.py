@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from typing import Any
 
 import jax
 
 _registered: set[type] = set()
+_lock = threading.RLock()  # simulations may run in threads
 
 
 def register(value: Any) -> None:
@@ -18,6 +20,11 @@ def register(value: Any) -> None:
     """
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return
+    with _lock:
+        _register(value)
+
+
+def _register(value: Any) -> None:
     cls = type(value)
     fields = dataclasses.fields(value)
     for field in fields:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from . import figure1, figure2, theory
-from .section import Options, Section
+from .section import Options, Section, run_part
 
 REGISTRY: dict[str, Callable[[Options], Section]] = {
     "figure1": figure1.reproduce,
@@ -12,4 +12,4 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
 }
 """What `fedbandits reproduce` can do."""
 
-__all__ = ["REGISTRY", "Options", "Section", "figure1", "figure2", "theory"]
+__all__ = ["REGISTRY", "Options", "Section", "figure1", "figure2", "run_part", "theory"]

@@ -19,7 +19,7 @@ import numpy as np
 
 import fedbandits as fb
 
-from .measure import Interval, curves, in_threads, interval, span
+from .measure import Interval, curves, in_threads, interval, resamples, span
 from .section import Options, Picture, Section, Table
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ class Line(NamedTuple):
         slope: of the line through the nine means.
         intercept: where it starts.
         r2: R² of the nine means.
+        r2_low: 95% limits of R², by bootstrap over draws of the losses.
+        r2_high: the same.
         slope_low: 95% limits of the slope, each draw of the losses having its own line.
         slope_high: the same.
         level_sd: standard deviation between draws of the losses of the regret over all networks.
@@ -172,6 +174,8 @@ class Line(NamedTuple):
     slope: float
     intercept: float
     r2: float
+    r2_low: float
+    r2_high: float
     slope_low: float
     slope_high: float
     level_sd: float
@@ -183,10 +187,14 @@ def fit_line(regret: xr.DataArray) -> Line:
 
     x = regret["x"].to_numpy()
     fit = linregress(x, regret.mean(["draw", "run"]).to_numpy())
-    slopes = [linregress(x, of_draw).slope for of_draw in regret.mean("run").T.to_numpy()]
+    by_draw = regret.mean("run").transpose("network", "draw").to_numpy()
+    slopes = [linregress(x, of_draw).slope for of_draw in by_draw.T]
+    again = by_draw[:, resamples(by_draw.shape[1])].mean(axis=-1)  # [network, B]
+    r2_low, r2_high = np.quantile(np.corrcoef(x, again.T)[0, 1:] ** 2, [0.025, 0.975])
     _, low, high = interval(slopes)
     level = regret.mean(["network", "run"]).std("draw", ddof=1)
-    return Line(fit.slope, fit.intercept, fit.rvalue**2, low, high, float(level))
+    r2 = (fit.rvalue**2, float(r2_low), float(r2_high))
+    return Line(fit.slope, fit.intercept, *r2, low, high, float(level))
 
 
 def right_panel(regret: xr.DataArray) -> pd.DataFrame:
@@ -208,8 +216,7 @@ def right_panel(regret: xr.DataArray) -> pd.DataFrame:
 
 def left_table(results: Mapping[str, fb.Result]) -> Table:
     """Published against measured; for uniform play, which the figure has not, the exact value."""
-    arm_loss = results[UNIFORM].dataset["arm_loss"].isel(time=-1)
-    exact = float(arm_loss.mean() - arm_loss.min())
+    exact = results[UNIFORM].uniform_regret
     expected = [(name, t, value, "figure 1") for (name, t), value in PUBLISHED_LEFT.items()]
     rows = []
     for name, t, value, source in [*expected, (UNIFORM, HORIZON, exact, "exact")]:
@@ -258,9 +265,10 @@ def right_table(panel: pd.DataFrame, line: Line) -> Table:
     )
     note = (
         f"x = (1 - σ2)^(-1/3). Line: regret = {line.intercept:.2f} + {line.slope:.3f} x, 95% of "
-        f"the slope {span(line.slope_low, line.slope_high, 3)}; R² {line.r2:.3f}, published "
-        f"{PUBLISHED_R2:.3f}. Bands are over draws of the losses. The differences from the "
-        "complete graph are paired: same losses, same uniforms."
+        f"the slope {span(line.slope_low, line.slope_high, 3)}; R² {line.r2:.3f}, 95% "
+        f"{span(line.r2_low, line.r2_high, 3)}, published {PUBLISHED_R2:.3f}. Bands are over draws "
+        "of the losses. The differences from the complete graph are paired: same losses, same "
+        "uniforms."
     )
     return Table("Right: regret at T = 3000 by network", columns, rows, note)
 
@@ -271,7 +279,7 @@ def findings(results: Mapping[str, fb.Result], panel: pd.DataFrame, line: Line) 
     apart = {name: end / PUBLISHED_LEFT[name, HORIZON] - 1 for name, end in ends.items()}
     by_network = panel.set_index("network")
     lower = float((by_network["published"] - by_network["mean"]).mean())
-    explained = "one draw explains that" if abs(lower) < 2 * line.level_sd else "unexplained"
+    within = "within" if abs(lower) < 2 * line.level_sd else "not within"
     ordered = by_network["mean"].loc[["complete", "RGG(0.5)", "grid"]].is_monotonic_increasing
     share = (by_network["mean"].max() - by_network["mean"].min()) / by_network["mean"].mean()
     r2 = {True: "reaches", False: "misses"}[line.r2 >= 0.85]
@@ -280,11 +288,13 @@ def findings(results: Mapping[str, fb.Result], panel: pd.DataFrame, line: Line) 
         f"value) and Exp3, which does not communicate, at {ends['Exp3']:.2f} "
         f"({apart['Exp3']:+.1%}).",
         f"Right. Regret {'rises' if ordered else 'does not rise'} from the complete graph over "
-        f"RGG(0.5) to the grid; R² over the nine networks is {line.r2:.3f}, which {r2} 0.85. The "
-        f"published points lie {lower:.2f} higher on average; from one draw of the losses to "
-        f"another the level moves by {line.level_sd:.2f} (standard deviation): {explained}. The "
-        f"whole spread between networks is {share:.1%} of the value, so it takes the same losses "
-        "and the same uniforms on every network, and many draws of the losses, to see the line.",
+        f"RGG(0.5) to the grid; R² over the nine networks is {line.r2:.3f} (95%: "
+        f"{span(line.r2_low, line.r2_high, 3)}), which {r2} 0.85. The "
+        f"published points lie {abs(lower):.2f} {'higher' if lower > 0 else 'lower'} on average, "
+        f"{within} two of the {line.level_sd:.2f} by which the level moves from one draw of the "
+        "losses to another (standard deviation). The whole spread between networks is "
+        f"{share:.1%} of the value, so it takes the same losses and the same uniforms on every "
+        "network, and many draws of the losses, to see the line.",
     ]
 
 
@@ -305,18 +315,16 @@ RIGHT = Picture(
 
 def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     """The curves, the published values as crosses, and uniform play leaving through the top."""
-    from fedbandits.plots import figure_of, plot_regret
+    from fedbandits.plots import figure_of, new_legend, plot_regret
 
     ax = plot_regret(results)
-    legend = ax.get_legend()
-    bands = legend.get_title().get_text() if legend else None
     rounds = [t for _, t in PUBLISHED_LEFT]
     values = list(PUBLISHED_LEFT.values())
     ax.plot(rounds, values, "kx", label="published", clip_on=False, zorder=3)
     ax.set_xlim(0, HORIZON)
     ax.set_ylim(0, 1.3 * max(values))
     ax.set_title(f"{ROWS} × {COLS} grid, {ARMS} arms", fontsize="medium")
-    ax.legend(title=bands, title_fontsize="small", frameon=False, ncols=2)
+    new_legend(ax, ncols=2)
     return figure_of(ax)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from fedbandits.results import band
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -37,48 +39,40 @@ def interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
         >>> interval([1.0, 2.0, 3.0])
         Interval(mean=2.0, low=-0.484..., high=4.484...)
     """
-    from scipy.special import stdtrit
+    import xarray as xr
 
-    sample = np.asarray(values, np.float64).ravel()
-    mean = float(sample.mean())
-    if sample.size == 1:
-        return Interval(mean, np.nan, np.nan)
-    half = stdtrit(sample.size - 1, (1 + level) / 2) * sample.std(ddof=1) / np.sqrt(sample.size)
-    return Interval(mean, mean - float(half), mean + float(half))
+    sample = xr.DataArray(np.asarray(values, np.float64).ravel(), dims="run")
+    return Interval(*(float(part) for part in band(sample, level)))
 
 
-def exponent(x: npt.ArrayLike, samples: Sequence[npt.ArrayLike], seed: int = 0) -> Interval:
-    """The slope of log E[y] against log x, with a 95% bootstrap interval.
+def exponent(x: npt.ArrayLike, samples: npt.ArrayLike, seed: int = 0) -> Interval:
+    """The slope of log E[y] against log x, with a 95% bootstrap interval over draws.
 
     Args:
         x: the points, `[P]`.
-        samples: independent values of y at each point. Where all points have as many they are
-            taken as paired, draw by draw, and resampled together.
+        samples: y at each point in each draw, `[P, D]`; a draw is resampled with all its points.
         seed: of the resampling.
+
+    Returns:
+        the slope and its interval; NaN where a mean is not positive and has no logarithm.
 
     Example:
         >>> exponent([1, 4, 16], [[1.0], [2.0], [4.0]])
         Interval(mean=0.5, low=0.5, high=0.5)
     """
-    points, rng = np.log(np.asarray(x, np.float64)), np.random.default_rng(seed)
-    values = [np.asarray(sample, np.float64).ravel() for sample in samples]
+    y = np.asarray(samples, np.float64)
+    resampled = y[:, resamples(y.shape[1], seed)].mean(axis=-1)  # [P, B]
+    means = np.column_stack([y.mean(axis=1), resampled])
+    if (means <= 0).any():
+        return Interval(np.nan, np.nan, np.nan)
+    slopes = np.polyfit(np.log(np.asarray(x, np.float64)), np.log(means), 1)[0]
+    low, high = np.quantile(slopes[1:], [0.025, 0.975])
+    return Interval(*(round(float(slope), 6) for slope in (slopes[0], low, high)))
 
-    def slope(means: list[float]) -> float:
-        return float(np.polyfit(points, np.log(means), 1)[0])
 
-    paired = len({sample.size for sample in values}) == 1
-    slopes = []
-    for _ in range(BOOTSTRAPS):
-        shared = rng.integers(values[0].size, size=values[0].size)
-        means = [
-            float(y[shared if paired else rng.integers(y.size, size=y.size)].mean()) for y in values
-        ]
-        if min(means) > 0:  # no logarithm of a resample that sums to less than nothing
-            slopes.append(slope(means))
-    low, high = np.quantile(slopes, [0.025, 0.975])
-    return Interval(
-        round(slope([float(y.mean()) for y in values]), 6), round(low, 6), round(high, 6)
-    )
+def resamples(draws: int, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Bootstrap samples of the draws, `[B, D]`."""
+    return np.random.default_rng(seed).integers(draws, size=(BOOTSTRAPS, draws))
 
 
 def in_threads(play: Callable[[In], Out], cells: Sequence[In], title: str) -> list[Out]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -45,10 +45,21 @@ class Options:
     data: str | None = None
     quick: bool = False
 
+    def check(self, parts: Container[str]) -> None:
+        """Refuse data that no part uses or that is not there."""
+        if self.data is None:
+            return
+        if "figure2" not in parts:
+            raise ValueError(f"--data {self.data} is for figure2; leave it out")
+        if self.data not in ("embedded", "generated") and not Path(self.data).exists():
+            raise FileNotFoundError(
+                f"--data {self.data}: neither embedded nor generated, and no file or folder"
+            )
+
     def command(self, name: str) -> str:
         """The command that reproduces `name` with these options."""
         words = ["fedbandits", "reproduce", name]
-        for option in ("runs", "seed", "data"):
+        for option in ("runs", "seed", *(["data"] if name == "figure2" else [])):
             value = getattr(self, option)
             if value not in (None, 0):
                 words += [f"--{option}", str(value)]
@@ -154,6 +165,18 @@ class Section:
         with atomic_path(target) as file:
             file.write_text(json.dumps({"format": FORMAT} | asdict(self)), encoding="utf-8")
         return target
+
+
+def run_part(name: str, play: Callable[[Options], Section], options: Options) -> Section:
+    """Play one part and save it; all of its time is counted."""
+    # Until it is done there is no section: a report must not pair old tables with new pictures.
+    (options.out / f"{name}.json").unlink(missing_ok=True)
+    began = perf_counter()
+    section = play(options)
+    rest = perf_counter() - began - sum(section.seconds.values())
+    section.seconds["reading, drawing and writing"] = rest
+    section.save(options.out)
+    return section
 
 
 def load_section(path: Path) -> Section:
