@@ -71,7 +71,16 @@ class Honest(fb.Algorithm[HonestState]):
         p: Array,
         t: Array,
     ) -> HonestState:
-        return state._replace(z=received["z"] + played(action, like=p) * feedback / p)
+        heard, seen = self.hear(received["z"], t), self.see(feedback, t)
+        return state._replace(z=heard + played(action, like=p) * seen / p)
+
+    def see(self, feedback: Array, t: Array) -> Array:
+        """What it learns of the losses, `[*batch]`."""
+        return feedback
+
+    def hear(self, z: Array, t: Array) -> Array:
+        """What it learns of the messages, `[K, *batch]`."""
+        return z
 
 
 class Slow(Honest):
@@ -121,34 +130,15 @@ def spied(x: Array, *, on: int, by: int) -> Array:
 class NeighboursLoss(Honest):
     """Learns from the loss its neighbour on the ring has just seen."""
 
-    def update(
-        self,
-        state: HonestState,
-        received: Mapping[str, Array],
-        action: Array,
-        feedback: Array,
-        p: Array,
-        t: Array,
-    ) -> HonestState:
-        xp = p.__array_namespace__()
-        seen = feedback + xp.roll(feedback, 1, axis=-1)
-        return super().update(state, received, action, seen, p, t)
+    def see(self, feedback: Array, t: Array) -> Array:
+        return feedback + feedback.__array_namespace__().roll(feedback, 1, axis=-1)
 
 
 class EveryonesLoss(Honest):
     """Learns from the losses of all agents at once."""
 
-    def update(
-        self,
-        state: HonestState,
-        received: Mapping[str, Array],
-        action: Array,
-        feedback: Array,
-        p: Array,
-        t: Array,
-    ) -> HonestState:
-        seen = feedback + feedback.mean(axis=-1, keepdims=True)
-        return super().update(state, received, action, seen, p, t)
+    def see(self, feedback: Array, t: Array) -> Array:
+        return feedback + feedback.mean(axis=-1, keepdims=True)
 
 
 class FarState(Honest):
@@ -161,17 +151,8 @@ class FarState(Honest):
 class EveryonesMessage(Honest):
     """Hears all agents, not its neighbours alone; what they send is honest."""
 
-    def update(
-        self,
-        state: HonestState,
-        received: Mapping[str, Array],
-        action: Array,
-        feedback: Array,
-        p: Array,
-        t: Array,
-    ) -> HonestState:
-        heard = received["z"] + received["z"].mean(axis=-1, keepdims=True)
-        return super().update(state, {"z": heard}, action, feedback, p, t)
+    def hear(self, z: Array, t: Array) -> Array:
+        return z + z.mean(axis=-1, keepdims=True)
 
 
 class FarMessage(Honest):
@@ -206,36 +187,16 @@ class LateCheater(Honest):
 
     last: int = 10
 
-    def update(
-        self,
-        state: HonestState,
-        received: Mapping[str, Array],
-        action: Array,
-        feedback: Array,
-        p: Array,
-        t: Array,
-    ) -> HonestState:
-        xp = p.__array_namespace__()
-        seen = xp.where(t > self.last, spied(feedback, on=2, by=5), feedback)
-        return super().update(state, received, action, seen, p, t)
+    def see(self, feedback: Array, t: Array) -> Array:
+        xp = feedback.__array_namespace__()
+        return xp.where(t > self.last, spied(feedback, on=2, by=5), feedback)
 
 
 class Synchronised(Honest):
     """Every eighth round all agents agree on their mean."""
 
-    def update(
-        self,
-        state: HonestState,
-        received: Mapping[str, Array],
-        action: Array,
-        feedback: Array,
-        p: Array,
-        t: Array,
-    ) -> HonestState:
-        xp = p.__array_namespace__()
-        mean = received["z"].mean(axis=-1, keepdims=True)
-        heard = xp.where(t % 8 == 0, mean, received["z"])
-        return super().update(state, {"z": heard}, action, feedback, p, t)
+    def hear(self, z: Array, t: Array) -> Array:
+        return z.__array_namespace__().where(t % 8 == 0, z.mean(axis=-1, keepdims=True), z)
 
 
 class Hasty(Honest):

@@ -98,16 +98,18 @@ def main(
     os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; no window is wanted
 
 
+Config = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
+]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
 
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")],
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
-    ] = None,
+    file: Config,
+    changes: Changes = None,
     out: Out = Path("out"),
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder from which an interrupted run goes on.")
@@ -143,11 +145,8 @@ def run(
 
 @app.command()
 def bounds(
-    file: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")],
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
-    ] = None,
+    file: Config,
+    changes: Changes = None,
 ) -> None:
     """Simulate a configuration and print the paper's bounds beside the measured regret.
 
