@@ -257,7 +257,7 @@ def test_reproduce_with_a_typo() -> None:
 def test_bounds(small: Path) -> None:
     done = call("bounds", small)
     assert done.exit_code == 0, done.stderr
-    for name in ("mean agent, measured", "Theorem 1", "Theorem 2", "Theorem 3", "uniform play"):
+    for name in ("mean agent", "Theorem 1", "Theorem 2", "Theorem 3", "uniform play"):
         assert name in done.stdout
 
 
@@ -322,6 +322,48 @@ def test_a_part_that_fails_leaves_no_old_section(
     monkeypatch.setattr(experiments, "REGISTRY", {"one": fails})
     assert call("reproduce", "--out", tmp_path).exit_code == 2
     assert not (tmp_path / "one.json").exists()
+
+
+def test_quick_parts_say_so_and_stay_out_of_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits import experiments
+
+    seen: list[Path] = []
+
+    def part(options: experiments.Options) -> experiments.Section:
+        seen.append(options.out)
+        return experiments.Section("one", "One", options.command("one"))
+
+    monkeypatch.setattr(experiments, "REGISTRY", {"one": part})
+    monkeypatch.chdir(tmp_path)
+    assert call("reproduce", "--quick").exit_code == 0
+    assert call("reproduce").exit_code == 0
+    assert seen == [Path("out/quick"), Path("out")]
+    assert "One (quick)" in Path("out/quick/report.html").read_text()
+    assert "Not evidence." in Path("out/quick/report.html").read_text()
+    assert "quick" not in Path("out/report.html").read_text()
+
+
+def test_an_interrupted_part_says_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits import experiments
+
+    def done(options: experiments.Options) -> experiments.Section:
+        return experiments.Section("one", "One", options.command("one"))
+
+    def stopped(options: experiments.Options) -> experiments.Section:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments, "REGISTRY", {"one": done, "two": stopped})
+    failed = call("reproduce", "--out", tmp_path)
+    assert failed.exit_code == 130
+    assert (
+        f"stopped in two, which starts anew next time; parts done before are kept in {tmp_path}"
+        in (failed.stderr.replace("\n", " "))
+    )
+    assert "One" in (tmp_path / "report.html").read_text()
 
 
 def test_bounds_need_a_network(small: Path) -> None:

@@ -44,7 +44,7 @@ def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: tuple[Path, Section]
         assert ours["mean"] < theirs["low"] - 20
         # Two runs have a band of 12.7 standard errors either way; ten have 2.3.
         assert ours["mean"] - theirs["mean"] == pytest.approx(-45, abs=5)
-    assert made[1].paragraphs[0].count("below") == 3
+    assert made[1].paragraphs[0].count("below on") == 3
 
 
 def test_recommendations_are_genres(made: tuple[Path, Section]) -> None:
@@ -72,7 +72,7 @@ def test_what_is_played_on() -> None:
 
 def test_published_values_stand_only_beside_the_same_size(made: tuple[Path, Section]) -> None:
     out, section = made
-    assert {row[1] for row in section.tables[0].rows} == {"-"}
+    assert "published" not in section.tables[0].columns
     results = {
         (network, name): fb.load(out / f"{figure2.stem(network, name)}.nc")
         for network, name in figure2.PUBLISHED

@@ -30,7 +30,7 @@ def test_every_theorem_beside_the_measured(fedexp3: fb.Result) -> None:
     table = fedexp3.bounds()
     value = table["value"]
     sizes = {"arms": 3, "horizon": 400}
-    assert value["mean agent, measured"] == pytest.approx(float(fedexp3.band().mean[-1]))
+    assert value["mean agent"] == pytest.approx(float(fedexp3.band().mean[-1]))
     assert value["Theorem 1, lower bound, full information"] == (
         bounds.lower_bound_full_information(GRID, **sizes)
     )
@@ -71,7 +71,7 @@ def test_plot(fedexp3: fb.Result) -> None:
     x, y = (np.asarray(part) for part in lines["upper bound (Theorem 3, its rates)"].get_data())
     assert x[-1] == 400
     assert y[-1] == pytest.approx(bounds.upper_bound(GOSSIP, arms=3, horizon=400))
-    assert "lower bound (Theorem 1)" in lines
+    assert "lower bound (Theorem 1, worst losses)" in lines
     assert fedexp3.plot().get_yscale() == "linear"
 
 
@@ -90,6 +90,21 @@ def test_a_loaded_network_without_a_name_must_be_given(tmp_path: Path) -> None:
         loaded.bounds()
     assert loaded.bounds(gossip).equals(result.bounds())
     assert len(loaded.plot(bounds=gossip).get_lines()) == len(result.plot(bounds=True).get_lines())
+
+
+def test_another_gossip_is_refused(fedexp3: fb.Result) -> None:
+    for other, what in (
+        (fb.gossip.metropolis(GRID), "the gossip"),
+        (fb.gossip.max_degree(fb.networks.ring(9)), "the network"),
+    ):
+        with pytest.raises(ValueError, match=f"simulated with {what}"):
+            fedexp3.bounds(other)
+        with pytest.raises(ValueError, match=f"simulated with {what}"):
+            fedexp3.plot(bounds=other)
+    alone = play(fb.Exp3(), None)
+    with pytest.raises(ValueError, match="has 9 agents but the network has 4"):
+        alone.bounds(fb.gossip.max_degree(fb.networks.ring(4)))
+    assert "uniform play" in alone.bounds(GOSSIP).index
 
 
 def test_no_network_no_bounds() -> None:

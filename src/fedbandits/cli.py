@@ -276,7 +276,10 @@ def reproduce(
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
-    out: Out = Path("out"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the files written; out, or out/quick if --quick."),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -301,19 +304,26 @@ def reproduce(
     from .experiments import REGISTRY, Options, run_part
     from .report import write_report
 
+    out = out or (Path("out/quick") if quick else Path("out"))
     options = Options(out, runs, seed, data, quick)
-    chosen = config.choose(REGISTRY, what)
+    chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
     out.mkdir(parents=True, exist_ok=True)
     for name, experiment in chosen.items():
-        section = run_part(name, experiment, options)
+        try:
+            section = run_part(name, experiment, options)
+        except KeyboardInterrupt as stop:
+            raise KeyboardInterrupt(
+                f"stopped in {name}, which starts anew next time; parts done are kept in {out}"
+            ) from stop
         for table in section.tables:
             _console().print(tables.section_table(table))
         for paragraph in section.paragraphs:
             _console().print(paragraph, markup=False, highlight=False)
         _say(f"{name}: {sum(section.seconds.values()):.0f} s, written to {out}/", "dim")
-    _say_written([write_report(out, list(REGISTRY))])
+        report = write_report(out, list(REGISTRY))
+    _say_written([report])
 
 
 def _how_to_resume(

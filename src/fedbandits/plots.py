@@ -52,9 +52,10 @@ def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
 
 def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     """The paper's lower and upper bound beside a regret curve, on a logarithmic axis."""
-    from .theorems import bound_curves, gossip_of
+    from .theorems import bound_curves, checked, gossip_of
 
-    times, curves = bound_curves(result, gossip or gossip_of(result))
+    matrix = checked(result, gossip) if gossip else gossip_of(result)
+    times, curves = bound_curves(result, matrix)
     for style, (name, curve) in zip(("--", "-."), curves.items(), strict=False):
         ax.plot(times, curve, style, color="0.35", linewidth=1.2, label=name)
     ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="t: a bound above it is vacuous")

@@ -181,9 +181,9 @@ class Result:
         Args:
             gossip: needed for a result loaded from a file whose network has no name.
         """
-        from .theorems import bounds_table, gossip_of
+        from .theorems import bounds_table, checked, gossip_of
 
-        return bounds_table(self, gossip or gossip_of(self))
+        return bounds_table(self, checked(self, gossip) if gossip else gossip_of(self))
 
     def save(self, path: str | Path) -> Path:
         """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back."""

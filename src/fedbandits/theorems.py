@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import bounds, gossip, networks, schedules
+from .describe import describe
 from .results import band
 
 if TYPE_CHECKING:
@@ -35,12 +36,30 @@ def gossip_of(result: Result) -> Gossip:
     try:
         graph = _named(networks.REGISTRY, network)
         made: Gossip = _named(gossip.REGISTRY, rule, graph)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError):
         raise ValueError(
             f"the result file names the network {network['name']} and the gossip {rule['name']}, "
             "but holds neither; pass the gossip, as in result.plot(bounds=gossip)"
-        ) from error
+        ) from None
     return made
+
+
+def checked(result: Result, given: Gossip) -> Gossip:
+    """A gossip given for a result, refused if another one was simulated."""
+    ours = {
+        "network": {"name": given.network.family, **describe(given.network.parameters)},
+        "gossip": {"name": given.rule, **describe(given.parameters)},
+    }
+    for what, mine in ours.items():
+        theirs = result.config[what]
+        if theirs is not None and theirs != mine:
+            raise ValueError(f"the result was simulated with the {what} {theirs}, not {mine}")
+    agents = result.dataset.sizes["agent"]
+    if given.network.agents != agents:
+        raise ValueError(
+            f"the result has {agents} agents but the network has {given.network.agents}"
+        )
+    return given
 
 
 def _named(registry: Mapping[str, Any], table: Mapping[str, Any], *given: Any) -> Any:
@@ -60,8 +79,8 @@ def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
     by_agent = data["agent_expected_regret"]
     worst = int(by_agent.mean("run").argmax("agent"))
     rows: dict[str, tuple[float, str]] = {
-        "mean agent, measured": _measured(data["regret"].isel(time=-1)),
-        f"worst agent ({by_agent['agent'].item(worst)}), measured": _measured(
+        "mean agent": _measured(data["regret"].isel(time=-1)),
+        f"worst agent ({by_agent['agent'].item(worst)}), expected": _measured(
             by_agent.isel(agent=worst)
         ),
         "uniform play": (result.uniform_regret, "exact, on these losses"),
@@ -148,7 +167,7 @@ def bound_curves(
         return np.array([bound(of, arms=arms, horizon=int(t)) for t in times])
 
     lower = over_time(bounds.lower_bound_full_information, matrix.network)
-    curves = {"lower bound (Theorem 1)": lower}
+    curves = {"lower bound (Theorem 1, worst losses)": lower}
     if result.label == "FedExp3":
         curves["upper bound (Theorem 3, its rates)"] = over_time(bounds.upper_bound, matrix)
     if result.label == "FedHedge":

@@ -241,7 +241,10 @@ class _Transfer:
         )
 
     def _by_hand(self) -> str:
-        return f"By hand: download {self.address} in a browser, then pass it with --data FILE."
+        return (
+            f"By hand: download {self.address} in a browser, then fedbandits reproduce figure2 "
+            "--data FILE."
+        )
 
 
 def _span(response: Any) -> tuple[int, int | None]:

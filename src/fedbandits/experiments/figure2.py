@@ -125,18 +125,20 @@ def at_end(result: fb.Result) -> Interval:
 def regret_table(results: Mapping[Cell, fb.Result], problem: RatingSequences) -> Table:
     """Regret at T by network and algorithm, beside the published where sizes agree."""
     full_size = (problem.agents, problem.arms, problem.horizon) == FULL_SIZE
+    columns = ["regret at T", "measured", "95% band"]
     rows = []
     for (network, name), result in results.items():
         found = at_end(result)
-        published = f"{PUBLISHED[network, name]:,}" if full_size and name in ALGORITHMS else "-"
-        band = span(found.low, found.high)
-        rows.append((f"{name}, {network}", published, f"{found.mean:,.2f}", band))
-    note = "The published figure has N = 3,364 and T = 12,800; regret is not comparable."
+        row = [f"{name}, {network}", f"{found.mean:,.2f}", span(found.low, found.high)]
+        if full_size:
+            row.insert(1, f"{PUBLISHED[network, name]:,}" if name in ALGORITHMS else "-")
+        rows.append(row)
+    note = "The published figure has N = 3,364 and T = 12,800: regret is not comparable."
     if full_size:
+        columns.insert(1, "published")
         note = "Published values are read off the figure, drawn from ml-latest of 2018."
     if full_size and problem.source.startswith("generated"):
         note += " These ratings are generated: of the same size, not the same data."
-    columns = ("regret at T", "published", "measured", "95% band")
     return Table("Regret at T", columns, rows, note)
 
 
@@ -171,10 +173,11 @@ def findings(problem: RatingSequences, results: Mapping[Cell, fb.Result]) -> lis
             bands = "bands apart"
         elif np.isnan(ours.low):
             bands = "one run, no bands"
-        said.append(f"{network} {how}, {ours.mean:.1f} against {theirs.mean:.1f} ({bands})")
+        said.append(f"{how} on {network}, {ours.mean:.1f} against {theirs.mean:.1f} ({bands})")
     paragraphs = [
         f"{problem.source}: {problem.agents:,} agents, {problem.arms} genres, "
-        f"{problem.horizon:,} rounds. FedExp3 against GossipUCB: {'; '.join(said)}."
+        f"{problem.horizon:,} rounds. FedExp3's regret at T is, against GossipUCB's, "
+        f"{'; '.join(said)}."
     ]
     if any(name in SLOWER for _, name in results):
         paragraphs.append(disagreement(results, networks))

@@ -175,6 +175,9 @@ def run_part(name: str, play: Callable[[Options], Section], options: Options) ->
     section = play(options)
     rest = perf_counter() - began - sum(section.seconds.values())
     section.seconds["reading, drawing and writing"] = rest
+    if options.quick:
+        section.title += " (quick)"
+        section.paragraphs.insert(0, "Quick: few runs, to see that everything works. Not evidence.")
     section.save(options.out)
     return section
 

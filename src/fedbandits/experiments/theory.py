@@ -317,9 +317,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
         f"and uniform play. The interval of the exponent holds 1/2 in {half} of {len(exponents)} "
         "fits.",
         f"Upper bound. The worst agent's regret is below Theorem 3 at {below} of {len(upper)} "
-        f"points (the bound is {(upper['bound'] / upper['mean']).min():.1f} times it or more); at "
-        f"{said} "
-        "of them the bound is below T, that is, says anything.",
+        f"points (the bound is {(upper['bound'] / upper['mean']).min():.1f} times it or more). At "
+        f"{said} of them the bound is below T; above T it says nothing.",
     ]
 
 
@@ -327,8 +326,9 @@ PICTURES = {
     "T": Picture(
         "figure3_horizon",
         "The far agent's expected regret on the lower bound's instance against T, with the exact "
-        "value for every algorithm, Theorem 1's asymptotic formula, and fitted exponents. Bars are "
-        "95%, all at once; points of one T stand side by side.",
+        "value for every algorithm, Theorem 1's asymptotic formula, and fitted exponents. Theorem "
+        "1 is asymptotic in T and K: at these sizes it lies above. Bars are 95%, all at once; points "
+        "of one T stand side by side.",
         "Regret of three algorithms with bars, the exact line and Theorem 1's line, on log axes.",
     ),
     "Δ": Picture(

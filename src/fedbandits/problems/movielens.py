@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,8 @@ from fedbandits.arrays import Array
 from fedbandits.describe import array_hash
 
 from .base import Check, Problem
+
+logger = logging.getLogger("fedbandits")
 
 static = {"static": True}
 
@@ -116,6 +119,10 @@ def movielens(
     which = np.searchsorted(np.fromiter(ratings.genres, np.int32), ratings.movie).astype(np.int32)
     users, user = np.unique(ratings.user, return_inverse=True)
     agents, keep = _with_every_genre(user, member, which, ratings.source, genres)
+    logger.info(
+        "%s: %d of %d users have a rating in each of %d genres",
+        *(ratings.source, agents.sum(), agents.size, len(genres)),
+    )
 
     # In order of agent, time and movie; then genre by genre, which keeps that order.
     agent = (np.cumsum(agents)[user[keep]] - 1).astype(np.int32)
