@@ -327,8 +327,8 @@ PICTURES = {
         "figure3_horizon",
         "The far agent's expected regret on the lower bound's instance against T, with the exact "
         "value for every algorithm, Theorem 1's asymptotic formula, and fitted exponents. Theorem "
-        "1 is asymptotic in T and K: at these sizes it lies above. Bars are 95%, all at once; points "
-        "of one T stand side by side.",
+        "1 is asymptotic in T and K: at these sizes it lies above. Bars are 95%, all at once; "
+        "points of one T stand side by side.",
         "Regret of three algorithms with bars, the exact line and Theorem 1's line, on log axes.",
     ),
     "Δ": Picture(
