@@ -62,6 +62,40 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
 
 
+@pytest.mark.parametrize("lazy", [True, False])
+def test_tensor_cores_average_as_exactly_as_float32(
+    lazy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The form of accelerators, here on whatever there is; 150 terms of 1e-7 each at most."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
+    gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0), lazy=lazy)
+    mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
+    assert isinstance(mix.averages, mixing.EqualWeights)
+    assert mix.averages.adjacency.shape == (384, 384)
+    x = np.random.default_rng(0).exponential(1e3, size=(3, 2, 300)).astype(np.float32)
+    combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
+    exact = x.astype(np.float64) @ gossip.matrix.toarray()
+    np.testing.assert_allclose(combine(mix, "average", x, None), exact, rtol=1e-6)
+    metropolis = fb.gossip.metropolis(gossip.network)  # weights differ: no such form
+    assert isinstance(mixing.mixer(metropolis, fb.FedExp3(), "float32").averages, mixing.Dense)
+    assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, mixing.Dense)
+
+
+def test_forms_are_made_once_for_each_gossip() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0))
+    first, again, other = (
+        mixing.mixer(gossip, algorithm, dtype)
+        for algorithm, dtype in (
+            (fb.GossipUCB(), "float32"),
+            (fb.FedExp3(), "float32"),
+            (fb.FedExp3(), "float64"),
+        )
+    )
+    assert again.averages is first.averages
+    assert again.maxima is None
+    assert other.averages is not first.averages
+
+
 @pytest.mark.parametrize("agents", [5, 400])
 def test_a_matrix_that_is_not_symmetric_is_read_as_the_paper_writes_it(agents: int) -> None:
     """z^v ← Σ_u W_uv z^u: what v hears is column v."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,11 @@ _PADDING = 4
 _UNROLLED_DEGREE = 8
 # Largest values looked at one by one before a maximum over a dense matrix goes over all agents.
 _LEVELS = 8
+_TILE = 128
+
+
+# Forms of large graphs take as long to make as thousands of rounds to play: kept with the gossip.
+_forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any], Form]] = WeakKeyDictionary()
 
 
 class Form(Protocol):
@@ -84,6 +90,41 @@ class Dense:
             return jnp.maximum(largest, heard)
 
         return jax.lax.fori_loop(0, x.shape[-1], lift, x)
+
+
+@dataclass(frozen=True)
+class EqualWeights:
+    """A dense graph whose edges all weigh the same, for tensor cores: W = diag(own) + w A.
+
+    A is 0 or 1, hence exact in bfloat16; float32 is the sum of three bfloat16 numbers. So one
+    product of bfloat16 matrices has the accuracy of float32.
+    """
+
+    adjacency: Array
+    """`[P, P]` of bfloat16, N padded with zeros to P, a multiple of 128."""
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Own · x + w · (A x)."""
+        parts, rest = [], x
+        for _ in range(3):
+            # A plain cast there and back is what XLA takes out.
+            part = jax.lax.reduce_precision(rest, exponent_bits=8, mantissa_bits=7)
+            parts.append(part.astype(jnp.bfloat16))
+            rest = rest - part
+        return self.own * x + self.weight * self._heard(jnp.stack(parts)).sum(axis=0)
+
+    def _heard(self, x: Array) -> Array:
+        """Σ over neighbours, `[..., N]`, summed in float32."""
+        agents, padded = x.shape[-1], self.adjacency.shape[0]
+        wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, padded - agents)])
+        total = jnp.matmul(wide, self.adjacency, preferred_element_type=jnp.float32)
+        return total[..., :agents]
+
+    def maximum(self, x: Array) -> Array:
+        """Never used: see `Mixer`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -187,8 +228,14 @@ def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> M
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     if gossip is None or not needed:
         return _registered(Mixer(None, None))
-    averages = _form_of_averages(gossip, dtype) if "average" in needed else None
-    maxima = _form_of_maxima(gossip, dtype) if "maximum" in needed else None
+    made = _forms.setdefault(gossip, {})
+    makers = {"average": _form_of_averages, "maximum": _form_of_maxima}
+    for how in needed:
+        if (how, np.dtype(dtype)) not in made:
+            made[how, np.dtype(dtype)] = makers[how](gossip, dtype)
+    averages, maxima = (
+        made[how, np.dtype(dtype)] if how in needed else None for how in ("average", "maximum")
+    )
     return _registered(Mixer(averages, maxima))
 
 
@@ -205,7 +252,7 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Form:
             most = network.agents * (network.agents - 1) // 2
             ends = np.concatenate([ends, np.zeros((most - len(ends), 2), np.int32)])
         return RandomEdge(ends, np.int32(len(network.edges)))
-    return _form(gossip.matrix, network.family == "complete", dtype)
+    return _form(gossip.matrix, network.family == "complete", dtype, averages=True)
 
 
 def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Form:
@@ -219,7 +266,7 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Form:
     return _form((network.adjacency + identity).tocsr(), network.family == "complete", dtype)
 
 
-def _form(matrix: Any, complete: bool, dtype: DTypeLike) -> Form:
+def _form(matrix: Any, complete: bool, dtype: DTypeLike, *, averages: bool = False) -> Form:
     """The form for a sparse matrix `[N, N]` whose column v holds the weights of what v hears."""
     agents = matrix.shape[0]
     if agents <= DENSE_AGENTS:
@@ -229,6 +276,10 @@ def _form(matrix: Any, complete: bool, dtype: DTypeLike) -> Form:
     if complete and incoming.nnz == agents**2 and np.ptp(off := _off_diagonal(incoming)[2]) < 1e-12:
         return Complete(np.asarray(off[0], dtype))
     if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
+        off = _off_diagonal(incoming)[2]
+        tensor_cores = jax.default_backend() != "cpu" and np.dtype(dtype) == np.float32
+        if averages and tensor_cores and np.ptp(off) < 1e-12:
+            return _equal_weights(incoming, own.astype(dtype), np.asarray(off[0], dtype))
         return Dense(matrix.toarray().astype(dtype))
     target, source, weight = _off_diagonal(incoming)
     degrees = np.bincount(target, minlength=agents)
@@ -243,6 +294,16 @@ def _form(matrix: Any, complete: bool, dtype: DTypeLike) -> Form:
     return Edges(
         source.astype(np.int32), target.astype(np.int32), weight.astype(dtype), own.astype(dtype)
     )
+
+
+def _equal_weights(incoming: Any, own: Any, weight: Any) -> EqualWeights:
+    """The adjacency in bfloat16, padded to what tensor cores take at once."""
+    agents = incoming.shape[0]
+    padded = -(-agents // _TILE) * _TILE
+    adjacency = np.zeros((padded, padded), jnp.bfloat16)
+    target, source, _ = _off_diagonal(incoming)
+    adjacency[source, target] = 1
+    return EqualWeights(adjacency, weight, own)
 
 
 def _off_diagonal(incoming: Any) -> tuple[Any, Any, Any]:

@@ -190,7 +190,7 @@ def play_chunk(
         state, play = play_round(algorithm, mixer, state, values, luck_now, t)
         mean_loss = values.mean(axis=1)
         everyone = mean_loss[:, None, None]
-        incurred = jnp.where(play.chosen, everyone, 0).sum(axis=0)
+        incurred = mean_loss[play.action]
         expected = (play.p * everyone).sum(axis=0)
         by_agent = expected.mean(axis=0)
         lead = lead + (by_agent - by_agent.mean())
