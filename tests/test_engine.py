@@ -1,4 +1,4 @@
-"""The engine: forms of the gossip matrix, precision, interruption, and what it refuses."""
+"""The engine: precision, interruption, and what it refuses."""
 
 from __future__ import annotations
 
@@ -20,116 +20,12 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
-from fedbandits.engine import checkpoint, mixing
+from fedbandits.engine import checkpoint
 from fedbandits.engine.plan import Plan, plan
 from fedbandits.engine.trajectory import trajectory
 
 PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=0)
 GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
-
-
-# Forms of the matrix: whichever is chosen, W z and the neighbours' maximum are what they are.
-
-
-def hub_graph(agents: int) -> fb.Network:
-    return fb.networks.preferential_attachment(agents, 2, seed=1)
-
-
-@pytest.mark.parametrize(
-    ("network", "form"),
-    [
-        (fb.networks.grid(4, 5), mixing.Dense),
-        (fb.networks.complete(300), mixing.Complete),
-        (fb.networks.grid(20, 15), mixing.Neighbours),
-        (fb.networks.random_geometric(1000, 0.08, seed=2), mixing.Neighbours),
-        (fb.networks.random_geometric(300, 0.6, seed=0), mixing.Dense),
-        (fb.networks.star(300), mixing.Edges),
-        (hub_graph(1500), mixing.Edges),
-    ],
-)
-def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
-    gossip = fb.gossip.metropolis(network)
-    mix = mixing.mixer(gossip, fb.GossipUCB(), "float32")
-    assert isinstance(mix.averages, form)
-    x = np.random.default_rng(0).normal(size=(3, 2, network.agents)).astype(np.float32)
-    combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
-    averaged = np.asarray(combine(mix, "average", x, None))
-    np.testing.assert_allclose(averaged, x @ gossip.matrix.toarray(), rtol=1e-4, atol=1e-5)
-    linked = network.adjacency.toarray() + np.eye(network.agents) > 0
-    for values in (x, np.round(x)):  # all different, and few levels as in play counts
-        largest = np.asarray(combine(mix, "maximum", values, None))
-        for v in range(0, network.agents, 7):
-            np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
-
-
-@pytest.mark.parametrize("lazy", [True, False])
-def test_tensor_cores_average_as_exactly_as_float32(
-    lazy: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The form of accelerators, here on whatever there is; 150 terms of 1e-7 each at most."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
-    gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0), lazy=lazy)
-    mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
-    assert isinstance(mix.averages, mixing.EqualWeights)
-    assert mix.averages.adjacency.shape == (384, 384)
-    x = np.random.default_rng(0).exponential(1e3, size=(3, 2, 300)).astype(np.float32)
-    combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
-    exact = x.astype(np.float64) @ gossip.matrix.toarray()
-    np.testing.assert_allclose(combine(mix, "average", x, None), exact, rtol=1e-6)
-    metropolis = fb.gossip.metropolis(gossip.network)  # weights differ: no such form
-    assert isinstance(mixing.mixer(metropolis, fb.FedExp3(), "float32").averages, mixing.Dense)
-    assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, mixing.Dense)
-
-
-def test_forms_are_made_once_for_each_gossip() -> None:
-    gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0))
-    first, again, other = (
-        mixing.mixer(gossip, algorithm, dtype)
-        for algorithm, dtype in (
-            (fb.GossipUCB(), "float32"),
-            (fb.FedExp3(), "float32"),
-            (fb.FedExp3(), "float64"),
-        )
-    )
-    assert again.averages is first.averages
-    assert again.maxima is None
-    assert other.averages is not first.averages
-
-
-@pytest.mark.parametrize("agents", [5, 400])
-def test_a_matrix_that_is_not_symmetric_is_read_as_the_paper_writes_it(agents: int) -> None:
-    """z^v ← Σ_u W_uv z^u: what v hears is column v."""
-    shift = np.roll(np.eye(agents), 1, axis=1)
-    W = 0.5 * np.eye(agents) + 0.5 * shift
-    gossip = fb.gossip.from_matrix(W)
-    mix = mixing.mixer(gossip, fb.FedExp3(), "float64")
-    x = np.random.default_rng(0).normal(size=(2, 1, agents)).astype(np.float32)
-    np.testing.assert_allclose(mix.combine("average", x, None), x @ W, rtol=1e-5, atol=1e-6)
-
-
-def test_random_edge_averages_one_edge_a_round() -> None:
-    network = fb.networks.path(5)
-    gossip = fb.gossip.random_edge(network)
-    losses = np.random.default_rng(0).uniform(size=(60, 5, 2))
-    run = trajectory(fb.problems.from_tensor(losses), fb.FedHedge(0.5), gossip, runs=3, seed=1)
-    z = run.messages["z"]
-    mixed = z[1:] - losses[:-1, None]
-    used = set()
-    for t in range(59):
-        for r in range(3):
-            moved = np.flatnonzero(np.abs(mixed[t, r] - z[t, r]).max(axis=-1) > 1e-9)
-            if t == 0:
-                assert moved.size == 0  # all zeros average to zeros
-                continue
-            u, v = moved
-            assert v == u + 1
-            used.add((r, int(u)))
-            middle = (z[t, r, u] + z[t, r, v]) / 2
-            np.testing.assert_allclose(mixed[t, r, [u, v]], [middle, middle], rtol=1e-12)
-    assert {edge for _, edge in used} == {0, 1, 2, 3}
-    # Each run draws its own edges.
-    assert run.luck.edge is not None
-    assert (run.luck.edge[:, 0] != run.luck.edge[:, 1]).all()
 
 
 # Precision.

@@ -105,6 +105,11 @@ class Result:
         return chosen.copy(data=self.dataset["arm"].to_numpy()[chosen.to_numpy()])
 
     @property
+    def worst_agent(self) -> int:
+        """The number of the agent with the largest run-averaged expected regret at T."""
+        return int(self.dataset["agent_expected_regret"].mean("run").argmax("agent"))
+
+    @property
     def uniform_regret(self) -> float:
         """The regret at T of uniform play on the same losses: exact, it needs no run."""
         arm_loss = self.dataset["arm_loss"].isel(time=-1)
@@ -124,7 +129,7 @@ class Result:
 
         data = self.dataset
         by_agent = data["agent_expected_regret"]
-        worst = by_agent.isel(agent=int(by_agent.mean("run").argmax("agent")))
+        worst = by_agent.isel(agent=self.worst_agent)
         rows = {
             "mean agent": band(data["regret"].isel(time=-1)),
             "mean agent, expected": band(data["expected_regret"].isel(time=-1)),

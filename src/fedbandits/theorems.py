@@ -77,7 +77,7 @@ def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
     data, network = result.dataset, matrix.network
     sizes = _sizes(result)
     by_agent = data["agent_expected_regret"]
-    worst = int(by_agent.mean("run").argmax("agent"))
+    worst = result.worst_agent
     rows: dict[str, tuple[float, str]] = {
         "mean agent": _measured(data["regret"].isel(time=-1)),
         f"worst agent ({by_agent['agent'].item(worst)}), expected": _measured(

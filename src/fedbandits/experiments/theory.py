@@ -158,19 +158,13 @@ def lower_points(lower: xr.Dataset) -> pd.DataFrame:
     """Every point: the mean with a simultaneous 95% band, the exact value, Theorem 1's formula."""
     import pandas as pd
 
-    cells = [
-        (name, panel, 2 * CLUSTER + 1, int(t), lower["by_horizon"].sel(algorithm=name, horizon=t))
-        for panel, name, t in product(["T"], lower["algorithm"].values, lower["horizon"].values)
-    ] + [
-        (
-            name,
-            panel,
-            int(d),
-            lower.attrs["horizon"],
-            lower["by_distance"].sel(algorithm=name, distance=d),
-        )
-        for panel, name, d in product(["Δ"], lower["algorithm"].values, lower["distance"].values)
-    ]
+    at, fixed = lower.attrs["horizon"], 2 * CLUSTER + 1
+    cells = []
+    for panel, variable, axis in (("T", "by_horizon", "horizon"), ("Δ", "by_distance", "distance")):
+        for name, x in product(lower["algorithm"].values, lower[axis].values.tolist()):
+            distance, horizon = (fixed, x) if panel == "T" else (x, at)
+            values = lower[variable].sel({"algorithm": name, axis: x})
+            cells.append((name, panel, distance, horizon, values))
     points = {cell[:1] + cell[2:4] for cell in cells}  # one of them is in both panels
     level = 1 - 0.05 / len(points)  # all at once (Bonferroni)
     rows = []
@@ -222,8 +216,7 @@ def play_upper(horizons: Sequence[int], runs: int, seed: int) -> pd.DataFrame:
         algorithm = fb.FedExp3.from_theorem(gossip, **sizes)
         problem = fb.problems.activated_bernoulli(16, UPPER_ARMS, horizon, seed=seed)
         result = fb.simulate(problem, algorithm, gossip, runs, seed, progress=False)
-        by_agent = result.dataset["agent_expected_regret"]
-        worst = by_agent.isel(agent=int(by_agent.mean("run").argmax("agent")))
+        worst = result.dataset["agent_expected_regret"].isel(agent=result.worst_agent)
         bound = fb.bounds.upper_bound(gossip, **sizes)
         gamma = rates.exploration_at_horizon
         return (
