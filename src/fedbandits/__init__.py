@@ -22,6 +22,7 @@ from .results import Comparison, Result, compare, load
 if TYPE_CHECKING:
     from .engine.federated import NotFederatedError, check_federated
     from .engine.simulate import simulate
+    from .sweeps.load import load_experiment
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ __all__ = [
     "compare",
     "gossip",
     "load",
+    "load_experiment",
     "networks",
     "problems",
     "schedules",
@@ -51,19 +53,20 @@ __all__ = [
 ]
 
 
-# The names that need JAX, and where in the engine they are.
-_ENGINE = {
-    "NotFederatedError": "federated",
-    "check_federated": "federated",
-    "simulate": "simulate",
+# Names that wait until they are asked for, since they need JAX or much else; and where they are.
+_LATER = {
+    "NotFederatedError": "engine.federated",
+    "check_federated": "engine.federated",
+    "load_experiment": "sweeps.load",
+    "simulate": "engine.simulate",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ENGINE:
-        return getattr(import_module(f".engine.{_ENGINE[name]}", __name__), name)
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_ENGINE])
+    return sorted([*globals(), *_LATER])

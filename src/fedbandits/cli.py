@@ -114,11 +114,19 @@ def run(
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder from which an interrupted run goes on.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Play a sweep on this Dask scheduler's workers."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
-    """Simulate what a configuration file describes.
+    """Simulate what a configuration file describes: one experiment, or a sweep over many.
 
-    Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file.
+    Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
+    file with lists of values, has a folder of that name; what is there already is not played again.
 
     \b
     Examples:
@@ -126,7 +134,23 @@ def run(
       fedbandits run grid.toml --set runs=20 --out more_runs
       fedbandits run grid.toml --set algorithm.exploration.c=0.02
       fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
+      fedbandits run grid.toml --set algorithm.learning_rate=[0.03,0.1,0.3]
+      fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
+    from .sweeps.grammar import expand
+
+    if quiet:
+        logging.getLogger("fedbandits").setLevel(logging.WARNING)
+    if expand(config.read_config(file, changes or ()), str(file)).axes:
+        if checkpoint is not None:
+            raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
+        _run_sweep(file, changes, out, scheduler, force, quiet)
+        return
+    if scheduler is not None or force:
+        raise ValueError(
+            f"--scheduler and --force are for sweeps, and {file} has no list of values; leave them "
+            "out"
+        )
     experiment = config.load_config(file, changes or ())
     out.mkdir(parents=True, exist_ok=True)  # refused before the run rather than after it
     try:
@@ -141,6 +165,63 @@ def run(
     result.save(written[0])
     _save_plot(result.plot(), *written[1:])
     _say_written(written, quiet)
+
+
+def _run_sweep(
+    file: Path,
+    changes: list[str] | None,
+    out: Path,
+    scheduler: str | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    from .sweeps import store
+    from .sweeps.plan import make_plan
+    from .sweeps.run import run_sweep
+
+    folder = out / file.stem
+    command = _run_command(file, changes, out, ["--scheduler", scheduler] if scheduler else [])
+    said = run_sweep(
+        make_plan(file, changes or ()),
+        folder,
+        command,
+        force=force,
+        scheduler=scheduler,
+        progress=False if quiet else None,
+    )
+    if not quiet:
+        for table in tables.sweep_tables(folder, store.read_manifest(folder), said):
+            _console().print(table)
+    _say_written([folder], quiet)
+    if said.failed:
+        names = "; ".join(cell.title for cell, _ in said.failed)
+        _say(f"{len(said.failed)} cells failed: {names}", "red", err=True)
+        raise typer.Exit(1)
+
+
+@app.command()
+def results(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a sweep wrote.")],
+) -> None:
+    """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
+
+    \b
+    Example:
+      fedbandits results out/sweep
+    """  # noqa: D301
+    from .sweeps import store
+
+    manifest = store.read_manifest(folder)
+    said = store.status(folder, manifest)
+    for table in tables.sweep_tables(folder, manifest, said):
+        _console().print(table)
+    for path, fault in said.damaged:
+        _say(f"{path} {fault}; its cell counts as missing", "yellow")
+    _say(tables.sweep_line(said))
+    if said.others:
+        _say(f"{said.others} more results are of cells that are no longer in the sweep")
+    if said.failed or said.missing:
+        _say(f"to play the rest: {store.shown_command(manifest)}")
 
 
 @app.command()
@@ -336,11 +417,14 @@ def _how_to_resume(
     stopped = str(stop) or "stopped"
     if checkpoint is None:
         return f"{stopped}; nothing is kept without --checkpoint FOLDER"
-    command = ["fedbandits", "run", str(file)]
-    for change in changes or ():
-        command += ["--set", change]
-    command += ["--out", str(out), "--checkpoint", str(checkpoint)]
+    command = _run_command(file, changes, out, ["--checkpoint", str(checkpoint)])
     return f"{stopped}; to go on from there: {shlex.join(command)}"
+
+
+def _run_command(file: Path, changes: list[str] | None, out: Path, more: list[str]) -> list[str]:
+    """What the user may type to go on."""
+    changed = [word for change in changes or () for word in ("--set", change)]
+    return ["fedbandits", "run", str(file), *changed, "--out", str(out), *more]
 
 
 def _save_plot(ax: Axes, *paths: Path) -> None:

@@ -116,11 +116,25 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
     Returns:
         the experiment, ready to `simulate()`.
     """
+    from .sweeps.grammar import expand
+
     source = Path(path)
-    config = _read_toml(source)
+    sweep = expand(read_config(source, overrides), str(source))
+    if sweep.axes:
+        swept = [path for axis in sweep.axes for path in axis.paths]
+        raise ConfigError(
+            f"{source} is a sweep over {', '.join(swept)}; play all of it with fedbandits run, or "
+            f"choose one value of each, as in --set {swept[0]}=..."
+        )
+    return build(sweep.cells[0].config, source, overrides)
+
+
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The tables of a TOML file after the changes in `overrides`, not yet looked at."""
+    config = _read_toml(Path(path))
     for override in overrides:
         _apply_override(config, override)
-    return _build(config, source, overrides)
+    return config
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -181,18 +195,41 @@ def _toml_value(text: str, place: str) -> Any:
     return parsed["value"] if len(parsed) == 1 else text
 
 
-def _build(config: Mapping[str, Any], source: Path, overrides: Sequence[str] = ()) -> Experiment:
-    """The experiment that the tables of a configuration describe."""
+Made = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
+"""Gives a section's object: `made(section, tables it depends on, how to make it)`."""
+
+
+def _anew(section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> Any:  # noqa: ARG001
+    return make()
+
+
+def build(
+    config: Mapping[str, Any],
+    source: Path,
+    overrides: Sequence[str] = (),
+    made: Made = _anew,
+) -> Experiment:
+    """The experiment that the tables of a configuration describe.
+
+    Args:
+        config: the tables.
+        source: the file they are from, for errors and relative file names.
+        overrides: the `--set` options in them, for errors.
+        made: may give an object made before from the same tables instead of making it anew.
+    """
 
     def place(section: str) -> Place:
         changes = [o for o in overrides if re.split(r"[.=]", o)[0].strip() == section]
         name = f"{source} [{section}]" if section in SECTIONS else str(source)
         return Place(name, source.parent, tuple(changes))
 
-    def section(name: str, **given: Any) -> Any:
+    def section(name: str, *needs: str, **given: Any) -> Any:
         if name not in config:
             return None
-        return construct(REGISTRIES[name], config[name], place(name), given)
+        tables = {key: config.get(key) for key in (name, *needs)}
+        return made(
+            name, tables, lambda: construct(REGISTRIES[name], config[name], place(name), given)
+        )
 
     _refuse_unknown(config, (*SETTINGS, *SECTIONS), "section or key", Place(str(source)))
     settings = {key: _setting(key, config[key], place(key)) for key in SETTINGS if key in config}
@@ -206,11 +243,15 @@ def _build(config: Mapping[str, Any], source: Path, overrides: Sequence[str] = (
             f"{source}: [problem] has {problem.agents} agents but [network] has {network.agents}; "
             "make them equal"
         )
-    matrix = section("gossip", network=network)
+    matrix = section("gossip", "network", network=network)
     if theorem:
         rates = algorithms.REGISTRY[table["name"]].from_theorem  # type: ignore[attr-defined]
         sizes = {"arms": problem.arms, "horizon": problem.horizon}
-        algorithm = _call(rates, place("algorithm"), matrix, **sizes)
+        algorithm = made(
+            "algorithm",
+            {key: config.get(key) for key in SECTIONS},
+            lambda: _call(rates, place("algorithm"), matrix, **sizes),
+        )
     return Experiment(problem, cast(AnyAlgorithm, algorithm), network, matrix, **settings)
 
 
@@ -247,13 +288,41 @@ def construct(
         raise place.error(f"{table['name']} needs {', '.join(required)}")
     for key, value in arguments.items():
         accepts = str(parameters[key].annotation)
-        if isinstance(value, str) and "Path" in accepts:
+        if isinstance(value, str) and names_file(accepts):
             arguments[key] = place.folder / value
-        for kind, nested in (("Schedule", "schedule"), ("Problem", "problem")):
-            if isinstance(value, dict) and kind in accepts:
-                inside = place._replace(name=f"{place.name} {key}")
-                arguments[key] = construct(REGISTRIES[nested], value, inside)
+        nested = nested_registry(accepts)
+        if isinstance(value, dict) and nested is not None:
+            inside = place._replace(name=f"{place.name} {key}")
+            arguments[key] = construct(nested, value, inside)
     return _call(make, place, **given, **arguments)
+
+
+def accepted(registry: Mapping[str, Callable[..., Any]], name: Any) -> dict[str, str]:
+    """What each parameter of the constructor of that name takes, as its annotation.
+
+    Example:
+        >>> accepted(schedules.REGISTRY, "power")
+        {'c': 'float', 'a': 'float'}
+        >>> accepted(schedules.REGISTRY, "powr")
+        {}
+    """
+    if not isinstance(name, str) or name not in registry:
+        return {}
+    parameters = inspect.signature(registry[name]).parameters
+    return {key: str(parameter.annotation) for key, parameter in parameters.items()}
+
+
+def names_file(accepts: str) -> bool:
+    """Whether text given to a parameter of this annotation is the name of a file."""
+    return "Path" in accepts
+
+
+def nested_registry(accepts: str) -> Mapping[str, Callable[..., Any]] | None:
+    """What a table given to a parameter of this annotation names; None if it takes no table."""
+    for kind, nested in (("Schedule", "schedule"), ("Problem", "problem")):
+        if kind in accepts:
+            return REGISTRIES[nested]
+    return None
 
 
 def parse_network(spec: str) -> Network:
@@ -280,60 +349,12 @@ def parse_network(spec: str) -> Network:
     return cast(Network, construct(networks.REGISTRY, table, place))
 
 
-class Entry(NamedTuple):
-    """One thing that a configuration can name.
-
-    Attributes:
-        name: its name.
-        parameters: its keys, with defaults where they have one.
-        doc: the first line of its docstring.
-        notes: for an algorithm, what it sees and what it sends.
-    """
-
-    name: str
-    parameters: list[str]
-    doc: str
-    notes: list[str]
-
-
-def catalogue(section: str) -> list[Entry]:
-    """Everything a section can name, with parameters and defaults.
-
-    Example:
-        >>> catalogue("schedule")[1].parameters
-        ['c', 'a']
-    """
-    return [
-        Entry(
-            name,
-            _parameter_list(make, given=("network",) if section == "gossip" else ()),
-            (inspect.getdoc(make) or "").partition("\n")[0],
-            _contract(algorithms.REGISTRY[name]) if section == "algorithm" else [],
-        )
-        for name, make in REGISTRIES[section].items()
-    ]
-
-
-def _parameter_list(make: Callable[..., Any], given: tuple[str, ...]) -> list[str]:
-    parameters = [
-        key if p.default is p.empty else f"{key}={p.default!r}"
-        for key, p in inspect.signature(make).parameters.items()
-        if key not in given
-    ]
-    return parameters + [f"{THEOREM}=False"] * hasattr(make, THEOREM)
-
-
-def _contract(algorithm: type[AnyAlgorithm]) -> list[str]:
-    leaves = [f"{k} ({leaf.kind}, {leaf.combine})" for k, leaf in algorithm.leaves.items()]
-    return [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]
-
-
 def choose(registry: Mapping[str, T], name: str | None) -> dict[str, T]:
     """The entry of that name, or all of them."""
     if name is None:
         return dict(registry)
     if name not in registry:
-        raise ConfigError(_unknown("name", name, registry))
+        raise ConfigError(unknown("name", name, registry))
     return {name: registry[name]}
 
 
@@ -370,7 +391,7 @@ def _split_theorem(table: Mapping[str, Any], place: Place) -> tuple[bool, dict[s
 def _setting(name: str, value: Any, place: Place) -> Any:
     if name in CHOICES:
         if value not in CHOICES[name]:
-            raise place.error(_unknown(name, value, CHOICES[name]))
+            raise place.error(unknown(name, value, CHOICES[name]))
         return value
     return (
         _call(checks.seed32, place, value)
@@ -388,7 +409,7 @@ def _named(
     if "name" not in table:
         raise place.error(f"no name; add one of: {', '.join(registry)}")
     if not isinstance(table["name"], str) or table["name"] not in registry:
-        raise place.error(_unknown("name", table["name"], registry))
+        raise place.error(unknown("name", table["name"], registry))
     return registry[table["name"]]
 
 
@@ -405,7 +426,7 @@ def _refuse_unknown(
 ) -> None:
     for key in keys:
         if key not in valid:
-            message = _unknown(what, key, valid, owner)
+            message = unknown(what, key, valid, owner)
             if owner and key in SETTINGS:
                 message += f"; {key} for the whole file stands before the first [section]"
             renamed = [c.partition(".name=")[0] for c in place.changes if ".name=" in c]
@@ -414,7 +435,7 @@ def _refuse_unknown(
             raise place.error(message)
 
 
-def _unknown(what: str, value: Any, valid: Iterable[str], owner: str = "") -> str:
+def unknown(what: str, value: Any, valid: Iterable[str], owner: str = "") -> str:
     """Says what is unknown, what was probably meant, and what there is."""
     names = list(valid)
     lowered = {name.lower(): name for name in names}

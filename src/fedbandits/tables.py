@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import config
+from . import catalogue, config
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from .gossip import Gossip
     from .networks import Network
     from .results import Result
+    from .sweeps.store import Manifest, Status, StoredCell
+
+LISTED = 40
+"""Cells of a sweep that a table shows."""
 
 
 def _table(*columns: str, title: str | None = None) -> Table:
@@ -70,6 +75,62 @@ def bounds_table(result: Result) -> Table:
     return table
 
 
+def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Table]:
+    """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
+    from rich.markup import escape
+
+    from .results import band, load
+    from .sweeps.store import cell_path
+
+    tables = []
+    names = [name for axis in manifest.axes for name in axis.names]
+    if said.done:
+        done = _table(*names, "regret at T", "95% band", title="cells that are done")
+        for cell in said.done[:LISTED]:
+            at_end = load(cell_path(folder, cell.hash)).dataset["regret"].isel(time=-1)
+            mean, low, high = (float(x) for x in band(at_end))
+            done.add_row(*_parameters(cell), f"{mean:,.2f}", _band(low, high))
+        _cut(done, said.done)
+        tables.append(done)
+    if said.failed:
+        failed = _table(*names, "error", title="cells that failed")
+        failed.columns[-1].justify = "left"
+        for cell, error in said.failed[:LISTED]:
+            failed.add_row(*_parameters(cell), escape(error))
+        _cut(failed, said.failed)
+        tables.append(failed)
+    if said.missing:
+        missing = _table(*names, title="cells that are missing")
+        for cell in said.missing[:LISTED]:
+            missing.add_row(*_parameters(cell))
+        _cut(missing, said.missing)
+        tables.append(missing)
+    return tables
+
+
+def sweep_line(said: Status) -> str:
+    """How many cells are done, failed and missing."""
+    total = len(said.done) + len(said.failed) + len(said.missing)
+    return (
+        f"{total} cells: {len(said.done)} done, {len(said.failed)} failed, "
+        f"{len(said.missing)} missing"
+    )
+
+
+def _parameters(cell: StoredCell) -> list[str]:
+    from rich.markup import escape
+
+    from .sweeps.grammar import label
+
+    return [escape(label(value)) for value in cell.values.values()]
+
+
+def _cut(table: Table, rows: Sequence[object]) -> None:
+    if len(rows) > LISTED:
+        table.caption = f"and {len(rows) - LISTED} more; fb.load_experiment has them all"
+        table.caption_justify = "left"
+
+
 def communication_line(result: Result) -> str:
     """What an agent sends."""
     sent = result.communication
@@ -107,7 +168,7 @@ def print_catalogue(section: str, console: Console) -> None:
 
     nested = section not in config.SECTIONS  # schedules stand inside [algorithm]
     console.print(Text("rates in [algorithm]" if nested else f"[{section}]", "bold"))
-    for entry in config.catalogue(section):
+    for entry in catalogue.catalogue(section):
         head = Text.assemble((entry.name, "cyan"), f"({', '.join(entry.parameters)})")
         console.print(Padding(head, (0, 0, 0, 2)))
         for line in (entry.doc, *entry.notes):

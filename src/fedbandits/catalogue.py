@@ -1,0 +1,59 @@
+"""Everything that a configuration can name, with its parameters and what it sends."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import algorithms
+from .algorithms import AnyAlgorithm
+from .config import REGISTRIES, THEOREM
+
+
+class Entry(NamedTuple):
+    """One thing that a configuration can name.
+
+    Attributes:
+        name: its name.
+        parameters: its keys, with defaults where they have one.
+        doc: the first line of its docstring.
+        notes: for an algorithm, what it sees and what it sends.
+    """
+
+    name: str
+    parameters: list[str]
+    doc: str
+    notes: list[str]
+
+
+def catalogue(section: str) -> list[Entry]:
+    """Everything a section can name, with parameters and defaults.
+
+    Example:
+        >>> catalogue("schedule")[1].parameters
+        ['c', 'a']
+    """
+    return [
+        Entry(
+            name,
+            _parameter_list(make, given=("network",) if section == "gossip" else ()),
+            (inspect.getdoc(make) or "").partition("\n")[0],
+            _contract(algorithms.REGISTRY[name]) if section == "algorithm" else [],
+        )
+        for name, make in REGISTRIES[section].items()
+    ]
+
+
+def _parameter_list(make: Callable[..., Any], given: tuple[str, ...]) -> list[str]:
+    parameters = [
+        key if p.default is p.empty else f"{key}={p.default!r}"
+        for key, p in inspect.signature(make).parameters.items()
+        if key not in given
+    ]
+    return parameters + [f"{THEOREM}=False"] * hasattr(make, THEOREM)
+
+
+def _contract(algorithm: type[AnyAlgorithm]) -> list[str]:
+    leaves = [f"{k} ({leaf.kind}, {leaf.combine})" for k, leaf in algorithm.leaves.items()]
+    return [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]

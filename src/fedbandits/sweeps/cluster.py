@@ -1,0 +1,125 @@
+"""Plays the batches of a sweep on the workers of a Dask cluster that is already running.
+
+Batches travel as plain data and come back as the contents of NetCDF files, so workers need no
+folder in common with the process that collects; only files that a configuration names have to be
+on the workers too, at the same path.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fedbandits import __version__
+
+from .run import Batch, Played, play_batch
+from .store import SweepError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+logger = logging.getLogger("fedbandits")
+
+PATIENCE = 10
+"""Seconds to wait for the scheduler's answer, at the start and when the connection is lost."""
+
+RETRIES = 2
+"""How often Dask plays a batch again whose worker was lost or whose result did not arrive."""
+
+
+class VersionError(Exception):
+    """A worker has another version of this package, or none."""
+
+
+def play_on_cluster(
+    batches: Mapping[int, Batch], scheduler: str
+) -> Generator[tuple[int, list[Played]]]:
+    """The outcomes of batches by number, in the order in which they are finished.
+
+    Args:
+        batches: what to play.
+        scheduler: its address, such as `tcp://127.0.0.1:8786`.
+    """
+    client = _connect(scheduler)
+    from distributed import as_completed
+
+    try:
+        _check_workers(client, scheduler)
+        numbers = {
+            client.submit(
+                play_on_worker, batch._asdict(), __version__, pure=False, retries=RETRIES
+            ): number
+            for number, batch in batches.items()
+        }
+        finished: Any = as_completed(numbers, loop=client.loop)
+        for future in finished:
+            # Popped, since a worker keeps a result as long as somebody holds its future.
+            number = numbers.pop(future)
+            yield number, _outcome(future, len(batches[number].configs), scheduler)
+            del future
+    finally:
+        client.close(timeout=2)
+
+
+def play_on_worker(batch: dict[str, Any], version: str) -> list[Played]:
+    """Play a batch, if the worker is of the version that asks for it."""
+    if version != __version__:  # a worker that came after the others had been asked
+        raise VersionError(f"a worker has fedbandits {__version__}, and this is {version}")
+    return play_batch(Batch(**batch))
+
+
+def _connect(scheduler: str) -> Client:
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise SweepError(
+            "--scheduler needs Dask, which is not installed: pip install 'fedbandits[cluster]', or "
+            "pip install distributed"
+        ) from error
+    try:
+        return Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise SweepError(
+            f"no Dask scheduler answers at {scheduler} ({error}); start one with dask scheduler, "
+            "and workers with dask worker ADDRESS"
+        ) from error
+
+
+def _check_workers(client: Client, scheduler: str) -> None:
+    """Refuse workers that would compute something else."""
+    try:
+        versions: Any = client.get_versions(packages=["fedbandits"])
+    except OSError as error:
+        raise _lost(scheduler) from error
+    ours = versions["client"]["packages"]["fedbandits"]
+    if not versions["workers"]:
+        logger.info("no worker at %s yet; waiting for one", scheduler)
+    for address, found in versions["workers"].items():
+        theirs = found["packages"].get("fedbandits")
+        if theirs != ours:
+            raise SweepError(
+                f"the worker {address} has fedbandits {theirs or 'not installed'}, and this is "
+                f"{ours}; install the same on all workers"
+            )
+
+
+def _outcome(future: Future[Any], cells: int, scheduler: str) -> list[Played]:
+    """What came of a batch of so many cells."""
+    from distributed import CancelledError
+
+    try:
+        return [Played(*played) for played in future.result()]
+    except VersionError as error:
+        raise SweepError(f"{error}; install the same on all workers") from error
+    except (CancelledError, OSError) as error:  # errors of the cells themselves are outcomes
+        raise _lost(scheduler) from error
+    except Exception as error:  # such as a batch that every worker dies of
+        return [Played(None, " ".join(f"{type(error).__name__}: {error}".split()))] * cells
+
+
+def _lost(scheduler: str) -> SweepError:
+    return SweepError(
+        f"lost the connection to the scheduler at {scheduler}; if it is gone, start it and its "
+        "workers again"
+    )

@@ -1,0 +1,150 @@
+"""All cells of a sweep as one dataset, ready for a plot against any parameter."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedbandits import results
+
+from . import store
+from .grammar import label
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Position = tuple[int, ...]
+
+JOINED = ("run", "time")
+"""Dimensions that may differ between cells: what a cell does not have is NaN."""
+
+
+def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) -> xr.Dataset:
+    """The results of a sweep, with a dimension for each axis beside those of a single result.
+
+    Parameters that are zipped share a dimension, named after the first of them. Cells that are
+    missing are NaN. Where cells differ in their agents or arms, what is kept for each of these is
+    left out, and the attribute `left_out` says so.
+
+    Args:
+        folder: what `fedbandits run` wrote.
+        variables: what to read, for a large sweep; everything by default. See `fb.Result`.
+
+    Returns:
+        a dataset with, for example, `regret[learning_rate, network, run, time]`:
+        `fb.load_experiment("out/sweep").regret.isel(time=-1).mean("run").plot(hue="network")`.
+    """
+    import xarray as xr
+
+    manifest = store.read_manifest(folder)
+    wanted = _wanted(variables)
+    cells = _read(Path(folder), manifest, wanted)
+    coordinates, left_out = _common(list(cells.values()))
+    sizes = [len(axis.values) for axis in manifest.axes]
+    dimensions = [axis.names[0] for axis in manifest.axes]
+    data: dict[str, Any] = {}
+    for name in wanted:
+        own = [str(dimension) for dimension in next(iter(cells.values()))[name].dims]
+        if not set(own) & set(left_out):
+            inside = {dimension: coordinates[dimension] for dimension in own}
+            data[name] = (dimensions + own, _stacked(cells, name, sizes, inside))
+    used = {dimension for own, _ in data.values() for dimension in own}
+    coords: dict[str, Any] = {k: v for k, v in coordinates.items() if k in used}
+    for axis in manifest.axes:
+        for name, values in zip(axis.names, zip(*axis.values, strict=True), strict=True):
+            coords[name] = (axis.names[0], _coordinate(values))
+    attributes = {
+        "config": json.dumps(manifest.config, default=str),
+        "version": manifest.version,
+        "missing": len(manifest.cells) - len(cells),
+        "left_out": "; ".join(left_out.values()),
+        "against": ", ".join(sorted({cell.attrs["against"] for cell in cells.values()})),
+    }
+    return xr.Dataset(data, coords=coords, attrs=attributes)
+
+
+def _wanted(variables: Sequence[str] | None) -> list[str]:
+    unknown = sorted(set(variables or ()) - results.VARIABLES)
+    if unknown:
+        raise ValueError(
+            f"no variable {', '.join(unknown)} in a result; there are "
+            f"{', '.join(sorted(results.VARIABLES))}"
+        )
+    return sorted(results.VARIABLES if variables is None else variables)
+
+
+def _read(
+    folder: Path, manifest: store.Manifest, wanted: Sequence[str]
+) -> dict[Position, xr.Dataset]:
+    """The finished cells by position."""
+    said = store.status(folder, manifest)
+    for path, fault in said.damaged:
+        warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
+    cells: dict[Position, xr.Dataset] = {}
+    for cell in said.done:
+        try:
+            data = results.load(store.cell_path(folder, cell.hash)).dataset
+        except ValueError as error:
+            warnings.warn(f"{error}; its cell counts as missing", stacklevel=3)
+            continue
+        cells[tuple(cell.position)] = data[list(wanted)]
+    if not cells:
+        raise ValueError(
+            f"none of the {len(manifest.cells)} cells in {folder} is done; play them with "
+            f"{store.shown_command(manifest)}"
+        )
+    return cells
+
+
+def _common(cells: Sequence[xr.Dataset]) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+    """Coordinates that fit all cells, and for those that none fits, why."""
+    coordinates: dict[str, np.ndarray[Any, Any]] = {}
+    left_out: dict[str, str] = {}
+    for name in map(str, cells[0].coords):
+        each = [cell[name].to_numpy() for cell in cells]
+        if all(np.array_equal(each[0], other) for other in each[1:]):
+            coordinates[name] = each[0]
+        elif name in JOINED:
+            coordinates[name] = np.unique(np.concatenate(each))
+        else:
+            left_out[name] = f"what is kept for each {name}: cells differ in their {name}s"
+    return coordinates, left_out
+
+
+def _stacked(
+    cells: Mapping[Position, xr.Dataset],
+    name: str,
+    sizes: Sequence[int],
+    inside: Mapping[str, np.ndarray[Any, Any]],
+) -> np.ndarray[Any, Any]:
+    """A variable of all cells, `[*sizes, *inside]`, NaN where a cell has no value."""
+    shape = (*sizes, *(len(values) for values in inside.values()))
+    given = [cell[name].to_numpy() for cell in cells.values()]
+    whole = sum(values.size for values in given) == np.prod(shape)
+    stacked = np.full(shape, 0 if whole else np.nan, given[0].dtype if whole else np.float64)
+    for position, values in zip(cells, given, strict=True):
+        own = cells[position]
+        # Joined coordinates are sorted, so this finds each of the cell's among them.
+        places = [
+            np.searchsorted(all_, own[d].to_numpy()) if d in JOINED else np.arange(len(all_))
+            for d, all_ in inside.items()
+        ]
+        stacked[position][np.ix_(*places)] = values
+    return stacked
+
+
+def _coordinate(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Numbers as numbers, everything else in words.
+
+    Example:
+        >>> _coordinate((1, 0.5)), _coordinate(({"name": "ring", "agents": 4}, {"name": "star"}))
+        (array([1. , 0.5]), array(['ring(agents=4)', 'star'], dtype='<U14'))
+    """
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return np.asarray(values)
+    return np.asarray([label(value) for value in values])
