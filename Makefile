@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
-.PHONY: reproduce test lint types unit wheel constraints clean
+.PHONY: reproduce test lint types unit wheel bench bench-compare constraints clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -31,6 +31,16 @@ wheel: $(READY)
 	build/venv/bin/python -m pip --disable-pip-version-check --quiet install \
 		-c constraints.txt build/dist/*.whl
 	cd build && venv/bin/python ../tests/use_wheel.py && venv/bin/fedbandits --version
+
+# What is measured: benchmarks/README.md. Best run while nothing else does.
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py --out benchmarks/results/latest.json
+
+OLD ?= benchmarks/results/cpu-2-cores.json
+NEW ?= benchmarks/results/latest.json
+
+bench-compare: $(READY)
+	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
 
 # Exact versions for repeatable runs; pyproject.toml holds the ranges.
 constraints: $(READY)

@@ -1,0 +1,106 @@
+"""The physical floor: what a round cannot avoid, at the speed this device was measured to have.
+
+A round needs every number of the state (loss estimates, float32, K·R·N of them) and replaces it:
+
+    state     one read and one write of K·R·N·4 bytes, at the speed of a pass over an array of
+              that very size: one that fits in a cache is passed at the cache's speed
+    graph     where the neighbours follow no rule, one read of a 4-byte index per directed edge
+    product   on a dense graph K·R rows times an N × N matrix, 2·K·R·N² operations at the measured
+              rate of such products; of bfloat16 ones on an accelerator, three of which give
+              float32 accuracy
+
+Random numbers, exponentials and losses cost no memory and are left out, so no program reaches the
+floor; the ratio says how much is left to gain at most. What is measured is measured once a process.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_LARGE = 2**28
+"""Bytes that fit in no cache; on an accelerator a smaller pass would measure its own launch."""
+
+
+def a_round(
+    cells: int, *, arrays: int = 1, directed_edges: int = 0, dense_agents: int = 0
+) -> float:
+    """Seconds of a round that nothing can be faster than.
+
+    Args:
+        cells: K·R·N.
+        arrays: how many numbers of each arm an agent has to remember.
+        directed_edges: 2E, where the graph follows no rule.
+        dense_agents: N, where the graph is dense.
+    """
+    seconds = pass_seconds(4 * cells * arrays)
+    if directed_edges:
+        seconds += 4 * directed_edges / copy_bandwidth()
+    if dense_agents:
+        products = 1 if jax.default_backend() == "cpu" else 3
+        seconds += products * 2 * cells * dense_agents / product_rate()
+    return seconds
+
+
+@cache
+def pass_seconds(size: int) -> float:
+    """Seconds to read and write `size` bytes once: the better of XLA's loop and NumPy's copy."""
+    if jax.default_backend() != "cpu":
+        return _xla_pass(_LARGE) * size / _LARGE
+    return min(_xla_pass(size), _numpy_pass(size))
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written in a second, of an array too large for any cache."""
+    return 2 * _LARGE / pass_seconds(_LARGE)
+
+
+@cache
+def product_rate() -> float:
+    """Operations a second of a matrix product: 2·m·n² for m × n by n × n."""
+    cpu = jax.default_backend() == "cpu"
+    rows, size, kind = (200, 2048, jnp.float32) if cpu else (8192, 8192, jnp.bfloat16)
+    W = jnp.full((size, size), 1 / size, kind)
+    precision = jax.lax.Precision.HIGHEST if cpu else None
+
+    def product(_: Any, x: Any) -> Any:
+        y = jnp.matmul(x, W, precision=precision, preferred_element_type=jnp.float32)
+        return y.astype(kind)
+
+    times = 8
+    seconds = _loop_seconds(product, jnp.ones((rows, size), kind), times)
+    return 2 * rows * size**2 / seconds
+
+
+def _xla_pass(size: int) -> float:
+    times = int(np.clip(_LARGE // size, 8, 2000))
+    return _loop_seconds(lambda _, x: x + 1, jnp.zeros(size // 4, jnp.float32), times)
+
+
+def _numpy_pass(size: int) -> float:
+    a, b = np.zeros(size // 4, np.float32), np.ones(size // 4, np.float32)
+    times = int(np.clip(_LARGE // size, 1, 1000))
+    best = np.inf
+    for _ in range(5):
+        began = perf_counter()
+        for _ in range(times):
+            np.copyto(b, a)
+        best = min(best, (perf_counter() - began) / times)
+    return float(best)
+
+
+def _loop_seconds(step: Any, start: Any, times: int) -> float:
+    """Seconds of a step inside a compiled loop, the best of five loops."""
+    loop = jax.jit(lambda x: jax.lax.fori_loop(0, times, step, x))
+    jax.block_until_ready(loop(start))
+    best = np.inf
+    for _ in range(5):
+        began = perf_counter()
+        jax.block_until_ready(loop(start))
+        best = min(best, (perf_counter() - began) / times)
+    return float(best)

@@ -1,0 +1,65 @@
+"""The paper's own size: 36 agents on a 6 × 6 grid, 20 arms, 3000 rounds."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cache
+from itertools import islice
+
+import numpy as np
+
+import fedbandits as fb
+from benchmarks import baseline, floor
+from benchmarks.rows import Measure, Measured
+from benchmarks.timing import repeated
+
+SIDE = 6
+AGENTS = SIDE * SIDE
+ARMS = 20
+GOAL_MS = 10.0
+
+
+def measures(quick: bool) -> list[Measure]:
+    """Whole calls of `fb.simulate`, 10 and 100 runs."""
+    horizon = 100 if quick else 3000
+    return [
+        Measure(f"small/{runs} runs", "ms a run", lambda runs=runs: _simulate(runs, horizon, quick))  # type: ignore[misc]
+        for runs in ((10,) if quick else (10, 100))
+    ]
+
+
+def _simulate(runs: int, horizon: int, quick: bool) -> Measured:
+    gossip = fb.gossip.max_degree(fb.networks.grid(SIDE, SIDE))
+    problem = fb.problems.activated_bernoulli(AGENTS, ARMS, horizon, seed=0)
+    calls = repeated(
+        lambda: fb.simulate(problem, fb.FedExp3(), gossip, runs=runs, progress=False),
+        2 if quick else 9,
+    )
+    values = tuple(1e3 * seconds / runs for seconds in calls)
+    return Measured(
+        min(values),
+        values,
+        GOAL_MS,
+        1e3 * numpy_run(horizon, 1 if quick else 3),
+        1e3 * floor_run(runs, horizon),
+        f"whole call, N={AGENTS}, K={ARMS}, T={horizon}",
+    )
+
+
+@cache
+def numpy_run(horizon: int = 3000, n: int = 3) -> float:
+    """Seconds of one run of the baseline, its losses included as they are in `fb.simulate`."""
+    W = fb.gossip.max_degree(fb.networks.grid(SIDE, SIDE)).matrix.toarray()
+    means = np.linspace(0, 1, ARMS)
+
+    def run() -> None:
+        losses = baseline.activated_coins(means, AGENTS)
+        rounds = baseline.fedexp3(losses, W, ARMS, baseline.luck(AGENTS))
+        deque(islice(rounds, horizon), maxlen=0)
+
+    return min(repeated(run, n))
+
+
+def floor_run(runs: int, horizon: int = 3000) -> float:
+    """Seconds a run, `runs` of them being played at once."""
+    return floor.a_round(ARMS * runs * AGENTS) * horizon / runs
