@@ -1,8 +1,8 @@
 """Plays the batches of a sweep on the workers of a Dask cluster that is already running.
 
-Batches travel as plain data and come back as the contents of NetCDF files, so workers need no
-folder in common with the process that collects; only files that a configuration names have to be
-on the workers too, at the same path.
+Batches travel as plain data and come back as datasets, which the process that collects them writes:
+workers need no folder in common with it. Only files that a configuration names have to be on the
+workers too, at the same path.
 """
 
 from __future__ import annotations

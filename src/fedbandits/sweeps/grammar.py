@@ -208,10 +208,12 @@ def _plain(option: Any, path: str, registry: Registry | None, source: str) -> li
     """The combinations of what an alternative sweeps; itself if it sweeps nothing."""
     if not isinstance(option, Mapping):
         return [option]
+    nested = _options(option, path, True, source)
+    if nested is not None:
+        return [plain for item in nested for plain in _plain(item, path, registry, source)]
     inside: dict[str, list[Any]] = {}
-    _search(option, "", registry, takes_lists=False, source=f"{source}: {path}", found=inside)
-    # Paths in it start with the dot after the alternative itself.
-    keys = [key.removeprefix(".") for key in inside]
+    _search(option, path, registry, takes_lists=True, source=source, found=inside)
+    keys = [key.removeprefix(f"{path}.") for key in inside]
     return [
         _replaced(option, dict(zip(keys, values, strict=True)))
         for values in itertools.product(*inside.values())

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.config import Experiment, build
-from fedbandits.results import Result
 
 from . import store
 from .grammar import label
@@ -19,6 +18,11 @@ from .identity import Sections, cell_hash
 from .plan import Plan
 from .progress import CellProgress
 from .store import SweepError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from fedbandits.results import Result
 
 logger = logging.getLogger("fedbandits")
 
@@ -41,9 +45,9 @@ class Batch(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of a cell: a NetCDF file's content, or why it failed."""
+    """What came of a cell: its dataset, or why it failed."""
 
-    content: bytes | None
+    dataset: xr.Dataset | None
     error: str = ""
 
 
@@ -123,11 +127,11 @@ def _play(batches: dict[int, Batch], scheduler: str | None) -> Generator[tuple[i
 
 def _save(folder: Path, cell: store.StoredCell, outcome: Played, done: set[str]) -> None:
     try:
-        if outcome.content is None:
+        if outcome.dataset is None:
             store.save_failure(folder, cell, outcome.error)
             logger.warning("failed: %s: %s", cell.title, outcome.error)
         else:
-            store.save_cell(folder, cell.hash, outcome.content)
+            store.save_cell(folder, cell.hash, outcome.dataset)
             done.add(cell.hash)
     except OSError as error:
         raise SweepError(f"{folder} cannot be written ({error.strerror or error})") from error
@@ -152,7 +156,7 @@ def play_batch(batch: Batch) -> list[Played]:
         what came of each, in their order.
     """
     try:
-        return [Played(_encoded(result)) for result in _simulate(batch)]
+        return [Played(result.dataset) for result in _simulate(batch)]
     except Exception as error:  # whatever it is, other batches may be fine
         if len(batch.configs) == 1:
             return [Played(None, " ".join(f"{type(error).__name__}: {error}".split()))]
@@ -193,9 +197,3 @@ def _built(batch: Batch) -> list[Experiment]:
                     "the sweep again"
                 )
         return [build(config, source, made=made) for config in batch.configs]
-
-
-def _encoded(result: Result) -> bytes:
-    """The content of the file that `result.save` writes."""
-    content = result.dataset.to_netcdf(engine="h5netcdf")
-    return bytes(content)

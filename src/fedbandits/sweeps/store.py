@@ -12,7 +12,7 @@ import shlex
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits import results
 from fedbandits.files import atomic_write
@@ -20,6 +20,9 @@ from fedbandits.files import atomic_write
 from .grammar import short_names
 from .identity import FORMAT
 from .plan import Plan
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MANIFEST = "sweep.json"
 
@@ -224,8 +227,10 @@ def cell_path(folder: Path, name: str) -> Path:
     return folder / "cells" / f"{name}.nc"
 
 
-def save_cell(folder: Path, name: str, content: bytes) -> None:
-    """Write a result, whole or not at all."""
+def save_cell(folder: Path, name: str, data: xr.Dataset) -> None:
+    """Write a result as `Result.save` does, whole or not at all."""
+    # Made in memory: of a full disk our own write tells, in better words than HDF5 has.
+    content: Any = data.to_netcdf(engine="h5netcdf")
     with atomic_write(cell_path(folder, name)) as file:
         file.write(content)
     _failure_path(folder, name).unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""All cells of a sweep as one dataset: its dimensions, what is missing, what does not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.sweeps import store
+from fedbandits.sweeps.plan import make_plan
+from fedbandits.sweeps.run import run_sweep
+
+from .instances import SMALL_CONFIG
+
+
+def play(folder: Path, *changes: str, text: str = SMALL_CONFIG) -> Path:
+    (folder / "sweep.toml").write_text(text)
+    plan = make_plan(folder / "sweep.toml", changes)
+    run_sweep(plan, folder / "out", ["fedbandits", "run", "sweep.toml"])
+    return folder / "out"
+
+
+RATES = "algorithm.learning_rate=[0.1, 0.3]"
+NETWORKS = 'network=[{name = "grid", rows = 2, cols = 2}, {name = "ring", agents = 4}]'
+
+
+def test_one_dimension_for_each_axis(tmp_path: Path) -> None:
+    out = play(tmp_path, RATES, NETWORKS)
+    data = fb.load_experiment(out)
+    assert data["regret"].dims == ("network", "learning_rate", "run", "time")
+    assert data["learning_rate"].to_numpy().tolist() == [0.1, 0.3]
+    assert data["network"].to_numpy().tolist() == ["grid(rows=2, cols=2)", "ring(agents=4)"]
+    assert data["recommended_arm"].dtype.kind == "i"
+    assert json.loads(data.attrs["config"])["algorithm"]["learning_rate"] == [0.1, 0.3]
+    assert (data.attrs["missing"], data.attrs["left_out"]) == (0, "")
+    for cell in store.read_manifest(out).cells:
+        one = fb.load(store.cell_path(out, cell.hash)).dataset
+        there = data.isel(network=cell.position[0], learning_rate=cell.position[1])
+        for name, values in one.data_vars.items():
+            np.testing.assert_array_equal(there[name], values)
+    # As the README has it.
+    data.regret.isel(time=-1).mean("run").plot(hue="network")
+
+    only = fb.load_experiment(out, ["regret"])
+    assert list(only.data_vars) == ["regret"]
+    assert "arm" not in only.coords
+    with pytest.raises(ValueError, match="no variable regrets in a result; there are agent_"):
+        fb.load_experiment(out, ["regrets"])
+
+    lost = store.read_manifest(out).cells[1]
+    store.cell_path(out, lost.hash).unlink()
+    data = fb.load_experiment(out)
+    assert data.attrs["missing"] == 1
+    gone = data["regret"].isnull().all(["run", "time"])
+    np.testing.assert_array_equal(gone, [[False, True], [False, False]])
+    assert np.isnan(data["recommended_arm"][0, 1]).all()
+
+
+def test_zipped_parameters_share_a_dimension(tmp_path: Path) -> None:
+    text = SMALL_CONFIG + "learning_rate = [0.1, 0.3]\n"
+    text += 'exploration = { name = "power", c = [0.01, 0.02], a = 0.5 }\n'
+    text += '[sweep]\nzip = [["algorithm.learning_rate", "algorithm.exploration.c"]]\n'
+    data = fb.load_experiment(play(tmp_path, text=text))
+    assert data["regret"].dims == ("learning_rate", "run", "time")
+    assert data["c"].dims == ("learning_rate",)
+    assert data["c"].to_numpy().tolist() == [0.01, 0.02]
+
+
+def test_names_that_are_taken_are_whole_paths(tmp_path: Path) -> None:
+    data = fb.load_experiment(play(tmp_path, "seed=[0, 1]", "problem.seed=[5, 6]"))
+    assert data["regret"].dims[:2] == ("problem.seed", "seed")
+
+
+def test_other_horizons_and_runs_are_joined(tmp_path: Path) -> None:
+    zipped = 'sweep.zip=[["runs", "problem.horizon"]]'
+    data = fb.load_experiment(play(tmp_path, "problem.horizon=[10, 20]", "runs=[1, 3]", zipped))
+    assert data["time"].to_numpy().tolist() == list(range(1, 21))
+    assert data.sizes["run"] == 3
+    assert data["horizon"].dims == ("runs",)
+    short = data["regret"].sel(runs=1)
+    assert np.isfinite(short[0, :10]).all()
+    assert np.isnan(short[1:]).all()
+    assert np.isnan(short[:, 10:]).all()
+    assert np.isfinite(data["regret"].sel(runs=3)).all()
+
+
+def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> None:
+    text = SMALL_CONFIG.replace("agents = 4", "agents = [4, 6]").replace(
+        "cols = 2", "cols = [2, 3]"
+    )
+    text += '[sweep]\nzip = [["problem.agents", "network.cols"]]\n'
+    data = fb.load_experiment(play(tmp_path, text=text))
+    assert "agent_regret" not in data
+    assert "recommended_arm" not in data
+    assert data["arm_frequency"].dims == ("agents", "run", "time", "arm")
+    assert data.attrs["left_out"] == "what is kept for each agent: cells differ in their agents"
+    assert data["cols"].dims == ("agents",)
+
+
+def test_nothing_is_done(tmp_path: Path) -> None:
+    out = play(tmp_path, RATES)
+    for path in (out / "cells").iterdir():
+        path.unlink()
+    with pytest.raises(
+        ValueError, match=r"none of the 2 cells in .* play them with fedbandits run"
+    ):
+        fb.load_experiment(out)
