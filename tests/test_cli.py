@@ -206,7 +206,7 @@ def test_help_and_list_load_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
-@pytest.mark.parametrize("command", ["run", "network", "list", "plot", "reproduce"])
+@pytest.mark.parametrize("command", ["run", "results", "network", "list", "plot", "reproduce"])
 def test_every_help_has_an_example(command: str) -> None:
     assert f"  fedbandits {command}" in call(command, "--help").stdout.split("Usage")[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fedbandits.sweeps.plan import MOST_CELLS, make_plan
 
 from .instances import SMALL_CONFIG
 
+ROOT = Path(__file__).parents[1]
 GRID = {"name": "grid", "rows": 2, "cols": 2}
 RING = {"name": "ring", "agents": 4}
 
@@ -297,3 +299,16 @@ def test_a_shared_section_is_made_once(tmp_path: Path, monkeypatch: pytest.Monke
     text = "seed = [0, 1, 2]\n" + small("horizon = 20", f"horizon = 20\nseed = {list(range(10))}")
     assert len(make_plan(write(tmp_path, text)).hashes) == 30
     assert sorted(made) == list(range(10))
+
+
+def test_the_example() -> None:
+    plan = make_plan(ROOT / "examples" / "sweep.toml")
+    assert [axis.paths for axis in plan.sweep.axes] == [("network",), ("algorithm.learning_rate",)]
+    assert plan.batches == ((0, 1, 2), (3, 4, 5))
+
+
+def test_what_the_documentation_shows_is_a_sweep() -> None:
+    text = (ROOT / "docs" / "sweeps.md").read_text() + (ROOT / "README.md").read_text()
+    shown = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    sizes = [len(expand(tomllib.loads(block)).cells) for block in shown]
+    assert sizes == [18, 6, 2, 3, 3]

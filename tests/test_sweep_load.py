@@ -76,15 +76,15 @@ def test_names_that_are_taken_are_whole_paths(tmp_path: Path) -> None:
 
 def test_other_horizons_and_runs_are_joined(tmp_path: Path) -> None:
     zipped = 'sweep.zip=[["runs", "problem.horizon"]]'
-    data = fb.load_experiment(play(tmp_path, "problem.horizon=[10, 20]", "runs=[1, 3]", zipped))
+    data = fb.load_experiment(play(tmp_path, "problem.horizon=[10, 20]", "runs=[1, 2]", zipped))
     assert data["time"].to_numpy().tolist() == list(range(1, 21))
-    assert data.sizes["run"] == 3
+    assert data.sizes["run"] == 2
     assert data["horizon"].dims == ("runs",)
     short = data["regret"].sel(runs=1)
     assert np.isfinite(short[0, :10]).all()
     assert np.isnan(short[1:]).all()
     assert np.isnan(short[:, 10:]).all()
-    assert np.isfinite(data["regret"].sel(runs=3)).all()
+    assert np.isfinite(data["regret"].sel(runs=2)).all()
 
 
 def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> None:
