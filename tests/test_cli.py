@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fedbandits as fb
+from fedbandits.catalogue import REGISTRIES
 from fedbandits.cli import app
-from fedbandits.config import REGISTRIES, Experiment
+from fedbandits.config import Experiment
 from fedbandits.experiments.section import Table
 
 from .instances import SMALL_CONFIG

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.catalogue import catalogue
-from fedbandits.config import REGISTRIES, ConfigError, load_config, parse_network
+from fedbandits.catalogue import REGISTRIES, catalogue
+from fedbandits.config import ConfigError, load_config, parse_network
 
 from .instances import SMALL_CONFIG
 

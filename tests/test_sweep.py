@@ -23,6 +23,7 @@ from typer.testing import CliRunner, Result
 
 import fedbandits as fb
 from fedbandits import config
+from fedbandits.catalogue import REGISTRIES
 from fedbandits.cli import app
 from fedbandits.engine import batch
 from fedbandits.sweeps import identity, run, store
@@ -413,7 +414,7 @@ def test_what_cells_share_is_made_once_in_a_process(
     monkeypatch.setattr(run, "_sections", identity.Sections())
     made: list[str] = []
     for section in ("problem", "network", "gossip"):
-        registry: Any = config.REGISTRIES[section]
+        registry: Any = REGISTRIES[section]
         for name, make in registry.items():
 
             def count(*args: Any, _make: Any = make, _section: str = section, **kwargs: Any) -> Any:

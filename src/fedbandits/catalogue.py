@@ -1,14 +1,23 @@
-"""Everything that a configuration can name, with its parameters and what it sends."""
+"""Everything that a configuration can name, and what its parameters take."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from . import algorithms
+from . import algorithms, gossip, networks, problems, schedules
 from .algorithms import AnyAlgorithm
-from .config import REGISTRIES, THEOREM
+
+REGISTRIES: dict[str, Mapping[str, Callable[..., Any]]] = {
+    "problem": problems.REGISTRY,
+    "network": networks.REGISTRY,
+    "gossip": gossip.REGISTRY,
+    "algorithm": algorithms.REGISTRY,
+    "schedule": schedules.REGISTRY,
+}
+SECTIONS = ("problem", "network", "gossip", "algorithm")
+THEOREM = "from_theorem"
 
 
 class Entry(NamedTuple):
@@ -57,3 +66,31 @@ def _parameter_list(make: Callable[..., Any], given: tuple[str, ...]) -> list[st
 def _contract(algorithm: type[AnyAlgorithm]) -> list[str]:
     leaves = [f"{k} ({leaf.kind}, {leaf.combine})" for k, leaf in algorithm.leaves.items()]
     return [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]
+
+
+def accepted(registry: Mapping[str, Callable[..., Any]], name: Any) -> dict[str, str]:
+    """What each parameter of the constructor of that name takes, as its annotation.
+
+    Example:
+        >>> accepted(schedules.REGISTRY, "power")
+        {'c': 'float', 'a': 'float'}
+        >>> accepted(schedules.REGISTRY, "powr")
+        {}
+    """
+    if not isinstance(name, str) or name not in registry:
+        return {}
+    parameters = inspect.signature(registry[name]).parameters
+    return {key: str(parameter.annotation) for key, parameter in parameters.items()}
+
+
+def names_file(accepts: str) -> bool:
+    """Whether text given to a parameter of this annotation is the name of a file."""
+    return "Path" in accepts
+
+
+def nested_registry(accepts: str) -> Mapping[str, Callable[..., Any]] | None:
+    """What a table given to a parameter of this annotation names; None if it takes no table."""
+    for kind, nested in (("Schedule", "schedule"), ("Problem", "problem")):
+        if kind in accepts:
+            return REGISTRIES[nested]
+    return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import __version__, config, tables
+from . import __version__, catalogue, config, tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -288,7 +288,7 @@ def list_() -> None:
     Example:
       fedbandits list
     """  # noqa: D301
-    for section in config.REGISTRIES:
+    for section in catalogue.REGISTRIES:
         tables.print_catalogue(section, _console())
     _console().print(
         "What leaves an agent is a declaration, not a privacy guarantee: neighbours can "

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
-from . import algorithms, checks, gossip, networks, problems, schedules
+from . import algorithms, checks, networks
 from .algorithms import AnyAlgorithm
+from .catalogue import REGISTRIES, SECTIONS, THEOREM, names_file, nested_registry
 from .gossip import Gossip
 from .networks import Network
 from .problems import Problem
@@ -26,16 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REGISTRIES: dict[str, Mapping[str, Callable[..., Any]]] = {
-    "problem": problems.REGISTRY,
-    "network": networks.REGISTRY,
-    "gossip": gossip.REGISTRY,
-    "algorithm": algorithms.REGISTRY,
-    "schedule": schedules.REGISTRY,
-}
-SECTIONS = ("problem", "network", "gossip", "algorithm")
 SETTINGS = ("runs", "seed", "dtype", "against")
-THEOREM = "from_theorem"
 CHOICES = {"dtype": ("float32", "float64"), "against": ("current", "final")}
 
 
@@ -270,6 +262,7 @@ def construct(
         given: arguments that do not come from the table.
 
     Example:
+        >>> from fedbandits import schedules
         >>> construct(schedules.REGISTRY, {"name": "power", "c": 0.01, "a": 0.5}, Place("here"))
         Power(c=0.01, a=0.5)
         >>> construct(schedules.REGISTRY, {"name": "powr"}, Place("here"))
@@ -295,34 +288,6 @@ def construct(
             inside = place._replace(name=f"{place.name} {key}")
             arguments[key] = construct(nested, value, inside)
     return _call(make, place, **given, **arguments)
-
-
-def accepted(registry: Mapping[str, Callable[..., Any]], name: Any) -> dict[str, str]:
-    """What each parameter of the constructor of that name takes, as its annotation.
-
-    Example:
-        >>> accepted(schedules.REGISTRY, "power")
-        {'c': 'float', 'a': 'float'}
-        >>> accepted(schedules.REGISTRY, "powr")
-        {}
-    """
-    if not isinstance(name, str) or name not in registry:
-        return {}
-    parameters = inspect.signature(registry[name]).parameters
-    return {key: str(parameter.annotation) for key, parameter in parameters.items()}
-
-
-def names_file(accepts: str) -> bool:
-    """Whether text given to a parameter of this annotation is the name of a file."""
-    return "Path" in accepts
-
-
-def nested_registry(accepts: str) -> Mapping[str, Callable[..., Any]] | None:
-    """What a table given to a parameter of this annotation names; None if it takes no table."""
-    for kind, nested in (("Schedule", "schedule"), ("Problem", "problem")):
-        if kind in accepts:
-            return REGISTRIES[nested]
-    return None
 
 
 def parse_network(spec: str) -> Network:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import catalogue, config
+from . import catalogue
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -166,7 +166,7 @@ def print_catalogue(section: str, console: Console) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    nested = section not in config.SECTIONS  # schedules stand inside [algorithm]
+    nested = section not in catalogue.SECTIONS  # schedules stand inside [algorithm]
     console.print(Text("rates in [algorithm]" if nested else f"[{section}]", "bold"))
     for entry in catalogue.catalogue(section):
         head = Text.assemble((entry.name, "cyan"), f"({', '.join(entry.parameters)})")

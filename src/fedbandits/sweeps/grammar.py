@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedbandits.config import REGISTRIES, SECTIONS, ConfigError, accepted, nested_registry, unknown
+from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
+from fedbandits.config import ConfigError, unknown
 from fedbandits.results import VARIABLES
 
 Registry = Mapping[str, Callable[..., Any]]

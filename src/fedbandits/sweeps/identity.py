@@ -12,15 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fedbandits.config import (
-    REGISTRIES,
-    SECTIONS,
-    SETTINGS,
-    Experiment,
-    accepted,
-    names_file,
-    nested_registry,
-)
+from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, names_file, nested_registry
+from fedbandits.config import SETTINGS, Experiment
 
 from .grammar import Registry, canonical
 
