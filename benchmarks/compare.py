@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import table
 
 # Two measurements of one program on one machine differ by this much whatever the repeats say.
-_NOISE = 0.05
+_NOISE = 0.1
 
 
 class Change(NamedTuple):
@@ -29,7 +29,7 @@ class Change(NamedTuple):
         old: the value, or None where it was not measured.
         new: likewise.
         unit: of both.
-        noise: the larger spread of the two, at least 5%.
+        noise: the larger spread of the two, at least 10%.
         verdict: `same`, `better`, `WORSE`, `MISSING`, `FAILED`, `new`, or `not installed`.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 import traceback
@@ -85,7 +86,7 @@ def take(measure: Measure, goals: bool = True) -> Row:
     """
     began = perf_counter()
     try:
-        found = measure.run()
+        found = _finite(measure.run())
     except NotInstalled as missing:
         return Row(measure.name, measure.unit, "not installed", note=str(missing))
     except Exception as error:
@@ -123,6 +124,13 @@ def spread(repeats: tuple[float, ...]) -> float:
     """
     best = min(repeats)
     return statistics.median(repeats) / best - 1 if best > 0 else 0.0
+
+
+def _finite(found: Measured) -> Measured:
+    numbers = (found.value, *found.repeats, found.goal, found.baseline, found.floor)
+    if not found.repeats or not all(x is None or math.isfinite(x) for x in numbers):
+        raise ValueError(f"measured {numbers}: not all of them are numbers")
+    return found
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

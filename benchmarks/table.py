@@ -64,7 +64,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         verdict(row.over_goal),
         number(row.times_faster),
         number(row.times_floor),
-        f"{row.n}, ±{row.spread or 0:.0%}" if row.n > 1 else "1",
+        f"{row.n}, +{row.spread or 0:.0%}" if row.n > 1 else "1",
     )
 
 

@@ -77,6 +77,10 @@ def uninstalled() -> Measured:
     raise NotInstalled("a library")
 
 
+def not_a_number() -> Measured:
+    return Measured(float("nan"), (1.0,))
+
+
 def stop() -> Measured:
     raise KeyboardInterrupt
 
@@ -95,12 +99,14 @@ def test_a_failing_row_is_reported_and_the_others_are_measured(
         Measure("first", "s", broken),
         fixed("second", 1.0, goal=0.5),
         Measure("third", "s", uninstalled),
+        Measure("fourth", "s", not_a_number),
     )
     monkeypatch.setattr(bench, "GROUPS", groups(*rows_to_come))
     out, page = tmp_path / "deep" / "table.json", tmp_path / "table.md"
     assert bench.main(["--out", str(out), "--markdown", str(page)]) == 0
     saved = json.loads(out.read_text())
-    assert [row["status"] for row in saved["rows"]] == ["failed", "measured", "not installed"]
+    statuses = [row["status"] for row in saved["rows"]]
+    assert statuses == ["failed", "measured", "not installed", "failed"]
     assert "ValueError: no such luck (test_benchmarks.py:" in saved["rows"][0]["note"]
     printed = capsys.readouterr().out
     assert page.read_text() == printed
