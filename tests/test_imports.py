@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-HEAVY = "jax scipy networkx cvxpy pyamg xarray pandas pyarrow matplotlib typer rich h5netcdf"
+HEAVY = (
+    "jax scipy networkx cvxpy pyamg xarray pandas pyarrow matplotlib typer rich h5netcdf h5py dask "
+    "distributed"
+)
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -19,6 +22,11 @@ def loaded_after(statement: str) -> set[str]:
 def test_import_loads_numpy_only() -> None:
     loaded = loaded_after("import fedbandits")
     assert "numpy" in loaded
+    assert not loaded & set(HEAVY.split())
+
+
+def test_sweeps_load_what_they_need_when_they_need_it() -> None:
+    loaded = loaded_after("import fedbandits as fb, fedbandits.sweeps.run; fb.load_experiment")
     assert not loaded & set(HEAVY.split())
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits import results
 from fedbandits.sweeps import store
+from fedbandits.sweeps.load import DIMENSIONS
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.run import run_sweep
 
@@ -47,7 +49,7 @@ def test_one_dimension_for_each_axis(tmp_path: Path) -> None:
     only = fb.load_experiment(out, ["regret"])
     assert list(only.data_vars) == ["regret"]
     assert "arm" not in only.coords
-    with pytest.raises(ValueError, match="no variable regrets in a result; there are agent_"):
+    with pytest.raises(ValueError, match="no variable regrets in a result; there are regret,"):
         fb.load_experiment(out, ["regrets"])
 
     lost = store.read_manifest(out).cells[1]
@@ -98,6 +100,19 @@ def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> No
     assert data["arm_frequency"].dims == ("agents", "run", "time", "arm")
     assert data.attrs["left_out"] == "what is kept for each agent: cells differ in their agents"
     assert data["cols"].dims == ("agents",)
+
+
+def test_agents_and_arms_with_names(tmp_path: Path) -> None:
+    rows = [f"{t},{v},{i},0.5" for t in (1, 2) for v in ("ä", "b") for i in "xy"]
+    (tmp_path / "losses.csv").write_text("\n".join(["time,agent,arm,loss", *rows]))
+    text = '[problem]\nname = "from_table"\ntable = "losses.csv"\n[algorithm]\nname = "Exp3"\n'
+    data = fb.load_experiment(play(tmp_path, "seed=[0, 1]", text=text))
+    assert data["agent"].to_numpy().tolist() == ["b", "ä"]
+    assert data["arm_loss"].sel(arm="y", time=2).to_numpy().tolist() == [1.0, 1.0]
+
+
+def test_every_variable_is_known() -> None:
+    assert set(DIMENSIONS) == results.VARIABLES
 
 
 def test_nothing_is_done(tmp_path: Path) -> None:

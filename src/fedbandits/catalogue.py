@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from . import algorithms, gossip, networks, problems, schedules
@@ -79,7 +80,12 @@ def accepted(registry: Mapping[str, Callable[..., Any]], name: Any) -> dict[str,
     """
     if not isinstance(name, str) or name not in registry:
         return {}
-    parameters = inspect.signature(registry[name]).parameters
+    return _annotations(registry[name])
+
+
+@cache  # a sweep asks for every cell
+def _annotations(make: Callable[..., Any]) -> dict[str, str]:
+    parameters = inspect.signature(make).parameters
     return {key: str(parameter.annotation) for key, parameter in parameters.items()}
 
 

@@ -77,9 +77,11 @@ def bounds_table(result: Result) -> Table:
 
 def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Table]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
+    import xarray as xr
     from rich.markup import escape
 
-    from .results import band, load
+    from .results import band
+    from .sweeps.load import read_arrays
     from .sweeps.store import cell_path
 
     tables = []
@@ -87,7 +89,8 @@ def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Table]:
     if said.done:
         done = _table(*names, "regret at T", "95% band", title="cells that are done")
         for cell in said.done[:LISTED]:
-            at_end = load(cell_path(folder, cell.hash)).dataset["regret"].isel(time=-1)
+            arrays, _ = read_arrays(cell_path(folder, cell.hash), ["regret"])
+            at_end = xr.DataArray(arrays["regret"][:, -1], dims="run")
             mean, low, high = (float(x) for x in band(at_end))
             done.add_row(*_parameters(cell), f"{mean:,.2f}", _band(low, high))
         _cut(done, said.done)

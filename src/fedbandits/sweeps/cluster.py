@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Mapping
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from fedbandits import __version__
@@ -106,8 +107,6 @@ def _check_workers(client: Client, scheduler: str) -> None:
 
 def _outcome(future: Future[Any], cells: int, scheduler: str) -> list[Played]:
     """What came of a batch of so many cells."""
-    from distributed import CancelledError
-
     try:
         return [Played(*played) for played in future.result()]
     except VersionError as error:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits import results
-
 from . import store
 from .grammar import label
 
@@ -19,6 +17,19 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Position = tuple[int, ...]
+Values = dict[str, np.ndarray[Any, Any]]
+
+DIMENSIONS = {
+    "regret": ("run", "time"),
+    "expected_regret": ("run", "time"),
+    "worst_regret": ("time",),
+    "agent_regret": ("run", "agent"),
+    "agent_expected_regret": ("run", "agent"),
+    "arm_loss": ("time", "arm"),
+    "arm_frequency": ("run", "time", "arm"),
+    "recommended_arm": ("run", "agent"),
+}
+"""Of the variables of a result; see `Result`."""
 
 JOINED = ("run", "time")
 """Dimensions that may differ between cells: what a cell does not have is NaN."""
@@ -44,15 +55,15 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     manifest = store.read_manifest(folder)
     wanted = _wanted(variables)
     cells = _read(Path(folder), manifest, wanted)
-    coordinates, left_out = _common(list(cells.values()))
+    coordinates, left_out = _common([values for values, _ in cells.values()])
     sizes = [len(axis.values) for axis in manifest.axes]
     dimensions = [axis.names[0] for axis in manifest.axes]
     data: dict[str, Any] = {}
     for name in wanted:
-        own = [str(dimension) for dimension in next(iter(cells.values()))[name].dims]
+        own = DIMENSIONS[name]
         if not set(own) & set(left_out):
             inside = {dimension: coordinates[dimension] for dimension in own}
-            data[name] = (dimensions + own, _stacked(cells, name, sizes, inside))
+            data[name] = ([*dimensions, *own], _stacked(cells, name, sizes, inside))
     used = {dimension for own, _ in data.values() for dimension in own}
     coords: dict[str, Any] = {k: v for k, v in coordinates.items() if k in used}
     for axis in manifest.axes:
@@ -63,36 +74,37 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
         "version": manifest.version,
         "missing": len(manifest.cells) - len(cells),
         "left_out": "; ".join(left_out.values()),
-        "against": ", ".join(sorted({cell.attrs["against"] for cell in cells.values()})),
+        "against": ", ".join(sorted({against for _, against in cells.values()})),
     }
     return xr.Dataset(data, coords=coords, attrs=attributes)
 
 
 def _wanted(variables: Sequence[str] | None) -> list[str]:
-    unknown = sorted(set(variables or ()) - results.VARIABLES)
+    unknown = sorted(set(variables or ()) - set(DIMENSIONS))
     if unknown:
         raise ValueError(
-            f"no variable {', '.join(unknown)} in a result; there are "
-            f"{', '.join(sorted(results.VARIABLES))}"
+            f"no variable {', '.join(unknown)} in a result; there are {', '.join(DIMENSIONS)}"
         )
-    return sorted(results.VARIABLES if variables is None else variables)
+    return list(DIMENSIONS if variables is None else variables)
 
 
 def _read(
     folder: Path, manifest: store.Manifest, wanted: Sequence[str]
-) -> dict[Position, xr.Dataset]:
-    """The finished cells by position."""
+) -> dict[Position, tuple[Values, str]]:
+    """The finished cells by position: their values, and what their regret is against."""
     said = store.status(folder, manifest)
     for path, fault in said.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
-    cells: dict[Position, xr.Dataset] = {}
+    names = {*wanted, *(dimension for name in wanted for dimension in DIMENSIONS[name])}
+    cells: dict[Position, tuple[Values, str]] = {}
     for cell in said.done:
+        path = store.cell_path(folder, cell.hash)
         try:
-            data = results.load(store.cell_path(folder, cell.hash)).dataset
-        except ValueError as error:
-            warnings.warn(f"{error}; its cell counts as missing", stacklevel=3)
-            continue
-        cells[tuple(cell.position)] = data[list(wanted)]
+            cells[tuple(cell.position)] = read_arrays(path, sorted(names))
+        except (OSError, KeyError) as error:
+            warnings.warn(
+                f"{path} cannot be read ({error}); its cell counts as missing", stacklevel=3
+            )
     if not cells:
         raise ValueError(
             f"none of the {len(manifest.cells)} cells in {folder} is done; play them with "
@@ -101,12 +113,28 @@ def _read(
     return cells
 
 
-def _common(cells: Sequence[xr.Dataset]) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+def read_arrays(path: Path, names: Sequence[str]) -> tuple[Values, str]:
+    """Some arrays of a result file by name, and what its regret is against.
+
+    For thousands of files: it takes a thirtieth of the time of `fb.load`.
+    """
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        found = {name: file[name] for name in names}
+        values = {
+            name: np.asarray(data.asstr()[...] if data.dtype.kind == "O" else data[...])
+            for name, data in found.items()
+        }
+        return values, str(file.attrs["against"])
+
+
+def _common(cells: Sequence[Values]) -> tuple[Values, dict[str, str]]:
     """Coordinates that fit all cells, and for those that none fits, why."""
-    coordinates: dict[str, np.ndarray[Any, Any]] = {}
+    coordinates: Values = {}
     left_out: dict[str, str] = {}
-    for name in map(str, cells[0].coords):
-        each = [cell[name].to_numpy() for cell in cells]
+    for name in sorted({name for own in DIMENSIONS.values() for name in own} & set(cells[0])):
+        each = [cell[name] for cell in cells]
         if all(np.array_equal(each[0], other) for other in each[1:]):
             coordinates[name] = each[0]
         elif name in JOINED:
@@ -117,24 +145,23 @@ def _common(cells: Sequence[xr.Dataset]) -> tuple[dict[str, np.ndarray[Any, Any]
 
 
 def _stacked(
-    cells: Mapping[Position, xr.Dataset],
+    cells: Mapping[Position, tuple[Values, str]],
     name: str,
     sizes: Sequence[int],
-    inside: Mapping[str, np.ndarray[Any, Any]],
+    inside: Values,
 ) -> np.ndarray[Any, Any]:
     """A variable of all cells, `[*sizes, *inside]`, NaN where a cell has no value."""
     shape = (*sizes, *(len(values) for values in inside.values()))
-    given = [cell[name].to_numpy() for cell in cells.values()]
+    given = [values[name] for values, _ in cells.values()]
     whole = sum(values.size for values in given) == np.prod(shape)
     stacked = np.full(shape, 0 if whole else np.nan, given[0].dtype if whole else np.float64)
-    for position, values in zip(cells, given, strict=True):
-        own = cells[position]
+    for position, (own, _) in cells.items():
         # Joined coordinates are sorted, so this finds each of the cell's among them.
         places = [
-            np.searchsorted(all_, own[d].to_numpy()) if d in JOINED else np.arange(len(all_))
+            np.searchsorted(all_, own[d]) if d in JOINED else np.arange(len(all_))
             for d, all_ in inside.items()
         ]
-        stacked[position][np.ix_(*places)] = values
+        stacked[position][np.ix_(*places)] = own[name]
     return stacked
 
 
