@@ -117,12 +117,14 @@ def test_chunks_cover_the_horizon() -> None:
         chunks = plan(problem, 10)
         done, sizes = 0, set()
         while done < horizon:
-            sizes.add(chunks.after(done))
-            done += chunks.after(done)
+            rounds, block = chunks.after(done)
+            assert rounds % block == 0
+            sizes.add(rounds)
+            done += rounds
         assert done == horizon
         assert max(sizes) <= 512
         assert len(sizes) <= 2
-    assert plan(PROBLEM, 10) == Plan(90, 90, True)
+    assert plan(PROBLEM, 10) == Plan(90, 90, 90, True)
 
 
 def test_a_million_agents_are_played_in_small_chunks() -> None:

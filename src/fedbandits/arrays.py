@@ -7,7 +7,10 @@ K=20 and 10 runs (benchmarks/layout.py): K is too short for a SIMD axis, and the
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import functools
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 Array: TypeAlias = Any
 """A NumPy array, a JAX array or a traced JAX value: whatever `__array_namespace__` answers for."""
@@ -49,12 +52,82 @@ def sample(p: Array, uniform: Array) -> Array:
         [1, 1, 2, 2]
     """
     xp = p.__array_namespace__()
-    if p.shape[0] <= _UNROLLED_ARMS:
-        # JAX's cumulative sum is a windowed reduction on a CPU, and slow (benchmarks/layout.py).
-        sums = [p[0]]
-        for k in range(1, p.shape[0]):
-            sums.append(sums[-1] + p[k])
-        cumulative = xp.stack(sums)
-    else:
+    if p.shape[0] > _UNROLLED_ARMS:
         cumulative = xp.cumulative_sum(p, axis=0)
-    return (cumulative[:-1] <= uniform * cumulative[-1]).sum(axis=0)
+        return once((cumulative[:-1] <= uniform * cumulative[-1]).sum(axis=0, dtype=xp.int32))
+    # JAX's cumulative sum is a windowed reduction on a CPU, and slow (benchmarks/layout.py).
+    sums = [p[0]]
+    for k in range(1, p.shape[0]):
+        sums.append(sums[-1] + p[k])
+    mark = uniform * sums[-1]
+    if not _written_out(p):
+        return once((xp.stack(sums[:-1]) <= mark).sum(axis=0, dtype=xp.int32))
+    return once(functools.reduce(xp.add, [(below <= mark).astype(xp.int32) for below in sums[:-1]]))
+
+
+def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
+    """Sum, smallest, largest or any over the arms, `[K, ...] -> [...]`.
+
+    Example:
+        >>> import numpy as np
+        >>> over_arms("sum", np.array([[1.0, 2.0], [3.0, 4.0]]))
+        array([4., 6.])
+    """
+    xp = x.__array_namespace__()
+    if not _written_out(x):
+        return getattr(xp, how)(x, axis=0)
+    pair = {"sum": xp.add, "min": xp.minimum, "max": xp.maximum, "any": xp.logical_or}[how]
+    return once(functools.reduce(pair, [x[k] for k in range(x.shape[0])]))
+
+
+def expectation(p: Array, values: Array) -> Array:
+    """⟨p, values⟩, of a number for each arm: `[K, ...]` and `[K]` -> `[...]`.
+
+    Example:
+        >>> import numpy as np
+        >>> float(expectation(np.array([0.25, 0.75]), np.array([1.0, 2.0])))
+        1.75
+    """
+    xp = p.__array_namespace__()
+    if p.shape[0] > _UNROLLED_ARMS:
+        return xp.tensordot(values, p, axes=1)
+    return once(functools.reduce(xp.add, [p[k] * values[k] for k in range(p.shape[0])]))
+
+
+def taken(x: Array, action: Array) -> Array:
+    """The entry of the arm played, `[K, ...] -> [...]`.
+
+    Example:
+        >>> import numpy as np
+        >>> taken(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 0]))
+        array([3., 2.])
+    """
+    xp = x.__array_namespace__()
+    if not _written_out(x):
+        return once(xp.take_along_axis(x, action[None], axis=0)[0])
+    value = x[0]
+    for k in range(1, x.shape[0]):
+        value = xp.where(action == k, x[k], value)
+    return once(value)
+
+
+def _written_out(x: Array) -> bool:
+    """Whether to go over the arms one by one.
+
+    An accelerator then does everything between two exchanges of messages in few kernels, where
+    every reduction would be a kernel of its own. On a CPU reductions are faster.
+    """
+    if isinstance(x, np.ndarray | np.generic) or x.shape[0] > _UNROLLED_ARMS:
+        return False
+    import jax
+
+    return jax.default_backend() != "cpu"
+
+
+def once(x: Array) -> Array:
+    """Keeps XLA on a CPU from working x out again for every number that depends on it."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x
+    import jax
+
+    return jax.lax.optimization_barrier(x) if jax.default_backend() == "cpu" else x

@@ -8,7 +8,11 @@ seeded 0 stay independent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from .arrays import Array
 
@@ -17,30 +21,70 @@ if TYPE_CHECKING:
 
 LOSSES, ACTIONS, EDGES = range(3)
 
+_TURNS = np.array([[13, 15, 26, 6], [17, 29, 16, 24]], np.uint32)
 
-def round_key(which: int, seed: Array, t: Array) -> Array:
-    """The JAX key of one round: the stream and the seed are the key, the round is folded in.
 
-    One hash per round and one per number: longer chains of keys take XLA seconds to compile.
-    """
+Key: TypeAlias = tuple[Array, Array]
+"""Two 32-bit words."""
+
+
+def round_key(which: int, seed: Array, t: Array) -> Key:
+    """The key of one round: the stream and the seed are a key, with which the round is hashed."""
     import jax
     import jax.numpy as jnp
 
-    # The implementation is named: a user's global default must not change published numbers.
-    pair = jnp.stack([jnp.uint32(which), jnp.asarray(seed, "uint32")])
-    key = jax.random.fold_in(jax.random.wrap_key_data(pair, impl="threefry2x32"), t)
+    stream = (jnp.uint32(which), jnp.asarray(seed, "uint32"))
     # The barrier keeps XLA from working the round's key out again for every number drawn from it.
-    data = jax.lax.optimization_barrier(jax.random.key_data(key))
-    return jax.random.wrap_key_data(data, impl="threefry2x32")
+    key: Key = jax.lax.optimization_barrier(
+        _threefry(stream, jnp.uint32(0), jnp.asarray(t).astype("uint32"))
+    )
+    return key
 
 
-def words(key: Array, shape: tuple[int, ...]) -> Array:
-    """Random 32-bit words; word i of a key depends on the key and i alone."""
+def words(key: Key, shape: tuple[int, ...]) -> Array:
+    """Random 32-bit words; word i, counted along the last axis first, is a hash of key and i."""
+    import jax
+    import jax.numpy as jnp
+
+    if math.prod(shape) > 2**32:
+        raise ValueError(f"{shape} are more random numbers in a round than 32 bits can count")
+    index = jnp.zeros(shape, "uint32")
+    for axis in range(len(shape)):
+        stride = np.uint32(math.prod(shape[axis + 1 :]))
+        index = index + jax.lax.broadcasted_iota("uint32", shape, axis) * stride
+    first, second = _threefry(key, jnp.uint32(0), index)
+    return first ^ second
+
+
+def _threefry(key: Key, first: Array, second: Array) -> tuple[Array, Array]:
+    """Two words hashed with a key; traced once for each shape, not in every place it is used."""
+    hashed: tuple[Array, Array] = _traced_threefry()(key, first, second)
+    return hashed
+
+
+@functools.cache
+def _traced_threefry() -> Any:
     import jax
 
-    # JAX's default, but a global flag: turned off, word i would depend on how many are drawn.
-    with jax.threefry_partitionable(True):
-        return jax.random.bits(key, shape, "uint32")
+    return jax.jit(_threefry_written_out)
+
+
+def _threefry_written_out(key: Key, first: Array, second: Array) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds (Salmon et al., 2011): two words hashed with a key.
+
+    Bit for bit what `jax.random` draws from its default keys (a test says so), but written out:
+    JAX has a loop here on a CPU and a kernel of its own on a GPU, and XLA fuses neither.
+    """
+    parity = key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
+    schedule = (*key, parity)
+    first, second = first + key[0], second + key[1]
+    for group in range(5):
+        for turn in _TURNS[group % 2]:
+            first = first + second
+            second = (second << turn | second >> np.uint32(32 - turn)) ^ first
+        first = first + schedule[(group + 1) % 3]
+        second = second + schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return first, second
 
 
 def as_uniforms(drawn: Array, dtype: DTypeLike = "float32") -> Array:
@@ -55,6 +99,6 @@ def as_uniforms(drawn: Array, dtype: DTypeLike = "float32") -> Array:
     return ((drawn >> 9).astype(dtype) * 2.0 + 1.0) * 2.0**-24
 
 
-def uniforms(key: Array, shape: tuple[int, ...], dtype: DTypeLike = "float32") -> Array:
+def uniforms(key: Key, shape: tuple[int, ...], dtype: DTypeLike = "float32") -> Array:
     """Numbers in (0, 1)."""
     return as_uniforms(words(key, shape), dtype)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits.arrays import Array, played
+from fedbandits.arrays import Array, over_arms, played, taken
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 
 from .base import Algorithm
@@ -44,8 +44,8 @@ def exponential_weights(state: LossEstimates, learning_rate: Schedule, t: Array)
     """
     xp = state.z.__array_namespace__()
     eta = learning_rate(xp.maximum(t - 1, 1), state)
-    weights = xp.exp(-eta * (state.z - state.z.min(axis=0)))
-    return weights / weights.sum(axis=0)
+    weights = xp.exp(-eta * (state.z - over_arms("min", state.z)))
+    return weights * (1.0 / over_arms("sum", weights))
 
 
 def explore(x: Array, exploration: Array) -> Array:
@@ -70,8 +70,7 @@ def importance_weighted(loss: Array, action: Array, p: Array) -> Array:
         array([0., 4.])
     """
     xp = p.__array_namespace__()
-    chosen = played(action, like=p)
-    return xp.where(chosen, loss, 0.0) / xp.where(chosen, p, 1.0)
+    return xp.where(played(action, like=p), loss / taken(p, action), 0.0)
 
 
 @dataclass(frozen=True)

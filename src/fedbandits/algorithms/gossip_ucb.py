@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits.arrays import Array, played
+from fedbandits.arrays import Array, over_arms, played
 
 from .base import Algorithm, Leaf
 
@@ -74,11 +74,11 @@ class GossipUCB(Algorithm[GossipUCBState]):
         behind = state.n < state.n_most - state.agents
         bonus = xp.sqrt(2.0 * state.agents * xp.log(t + 0.0) / xp.maximum(state.n, 1.0))
         score = state.theta + bonus
-        best = score.max(axis=0)
+        best = over_arms("max", score)
         tied = score >= best - TIE * (1.0 + abs(best))
-        catching_up = xp.where(behind.any(axis=0), behind, tied)
+        catching_up = xp.where(over_arms("any", behind), behind, tied)
         due = xp.where(t <= state.n.shape[0], first, catching_up).astype(state.n.dtype)
-        return due / due.sum(axis=0)
+        return due * (1.0 / over_arms("sum", due))
 
     def message(self, state: GossipUCBState) -> dict[str, Array]:
         """The estimate is averaged; of the play counts the neighbours keep the largest."""

@@ -60,10 +60,9 @@ class Checkpoint:
             np.savez(file, **arrays)
         self._written = time.monotonic()
 
-    def save_if_due(self, done: int, carry: Carry, record: Record) -> None:
-        """Write if the last one is old."""
-        if time.monotonic() - self._written >= SECONDS:
-            self.save(done, carry, record)
+    def due(self) -> bool:
+        """Whether the last one is old."""
+        return time.monotonic() - self._written >= SECONDS
 
     def discard(self) -> None:
         """The run is complete."""

@@ -14,6 +14,12 @@ from fedbandits.problems.base import Problem
 from .mixing import Mixer
 from .rounds import draw_luck, play_round
 
+# Traced once for each kind of algorithm and size, not with every simulation.
+_distribution = jax.jit(lambda algorithm, state, t: algorithm.distribution(state, t))
+_message = jax.jit(lambda algorithm, state: algorithm.message(state))
+_round = jax.jit(play_round)
+_luck = jax.jit(lambda t, mixer, *sizes: draw_luck(t, t, mixer, *sizes), static_argnums=(2, 3, 4))
+
 
 def check_contract(
     algorithm: AnyAlgorithm, mixer: Mixer, state: Any, problem: Problem, runs: int
@@ -41,13 +47,13 @@ def _checked(
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
     t = jax.ShapeDtypeStruct((), np.int32)
-    p = jax.eval_shape(lambda a, s, now: a.distribution(s, now), algorithm, state, t)
+    p = _distribution.eval_shape(algorithm, state, t)
     if p.shape != full:
         raise ValueError(
             f"{name}.distribution gives shape {p.shape}; expected [K, *batch] = {full}"
         )
     _check_first_distribution(algorithm, problem, p.dtype)
-    message = jax.eval_shape(lambda a, s: a.message(s), algorithm, state)
+    message = _message.eval_shape(algorithm, state)
     if set(message) != set(algorithm.leaves):
         raise ValueError(
             f"{name}.message sends {sorted(message)}, but its leaves declare "
@@ -61,10 +67,8 @@ def _checked(
             )
     dtype = p.dtype
     losses = jax.ShapeDtypeStruct((problem.arms, problem.agents), dtype)
-    luck = jax.eval_shape(
-        lambda m, now: draw_luck(now, now, m, runs, problem.agents, dtype), mixer, t
-    )
-    after, _ = jax.eval_shape(play_round, algorithm, mixer, state, losses, luck, t)
+    luck = _luck.eval_shape(t, mixer, *batch, dtype)
+    after, _ = _round.eval_shape(algorithm, mixer, state, losses, luck, t)
     before = jax.eval_shape(lambda s: s, state)
     old, new = _leaves(before), _leaves(after)
     if old.keys() != new.keys():

@@ -123,6 +123,7 @@ def _chunk(
             seed,
             runs=runs,
             rounds=rounds,
+            block=rounds,
             ahead=False,
             checked=False,
         )

@@ -29,20 +29,24 @@ _DENSE_MEMORY_AGENTS = 20_000
 # Neighbour lists padded to the largest degree may be this many times longer than the edges.
 _PADDING = 4
 _UNROLLED_DEGREE = 8
-# Largest values looked at one by one before a maximum over a dense matrix goes over all agents.
-_LEVELS = 8
+# Powers of two below 1 that float32 and bfloat16 hold with all their bits.
+_EXPONENTS = 126
 _TILE = 128
 
 
 # Forms of large graphs take as long to make as thousands of rounds to play: kept with the gossip.
-_forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any], Form]] = WeakKeyDictionary()
+_forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any], Any]] = WeakKeyDictionary()
 
 
-class Form(Protocol):
+class Averages(Protocol):
     """One way to hold a matrix."""
 
     def average(self, x: Array, uniform: Array) -> Array:
         """Σ_u W_uv x^u, `[K, R, N]`; `uniform` `[R]` chooses the edge where it is random."""
+
+
+class Maxima(Protocol):
+    """One way to hold who is linked."""
 
     def maximum(self, x: Array) -> Array:
         """Largest of the agent's own and its neighbours' values, `[K, R, N]`."""
@@ -50,7 +54,7 @@ class Form(Protocol):
 
 @dataclass(frozen=True)
 class Dense:
-    """A full matrix `[N, N]`; for the maximum its support and diagonal are what counts."""
+    """A full matrix `[N, N]`."""
 
     matrix: Array
 
@@ -58,35 +62,42 @@ class Dense:
         """One matrix product, at full precision: no TF32."""
         return jnp.matmul(x, self.matrix, precision=jax.lax.Precision.HIGHEST)
 
+
+@dataclass(frozen=True)
+class Links:
+    """Who hears whom in a dense graph, everyone also themselves: 0 or 1, `[P, P]`, P >= N."""
+
+    linked: Array
+
     def maximum(self, x: Array) -> Array:
-        """Level by level: who hears the largest value, who of the rest the next, and so on.
+        """The largest whole-numbered values by one matrix product, others by a pass over agents.
 
-        Play counts of well-linked agents have few levels, each one matrix product. Where some
-        agents have heard nothing after a few levels, a pass over all agents settles it.
+        A value d below the largest of all weighs B^(-d), B above twice the number of agents, so
+        what an agent hears sums to between B^(-d) and B^(1-d) for the smallest d among its
+        neighbours: the exponent tells d. Float32 has room for 8 values of d at 20,000 agents.
+        Play counts are whole numbers, and what agents have heard of them differs by no more than
+        news can be late, the diameter; dense graphs have small ones.
         """
-        linked = (self.matrix > 0).astype(x.dtype)
-
-        def spread(before: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            step, rest, heard = before
-            level = rest.max(axis=-1, keepdims=True)
-            bearers = rest == level
-            # Only whether the sum is positive matters, so any precision does.
-            reached = jnp.matmul(bearers.astype(x.dtype), linked) > 0
-            heard = jnp.where(reached & jnp.isneginf(heard), level, heard)
-            return step + 1, jnp.where(bearers, -jnp.inf, rest), heard
-
-        def waiting(before: tuple[Array, Array, Array]) -> Array:
-            return (before[0] < _LEVELS) & jnp.isneginf(before[2]).any()
-
-        start = (jnp.int32(0), x, jnp.full_like(x, -jnp.inf))
-        _, _, heard = jax.lax.while_loop(waiting, spread, start)
-        return jax.lax.cond(jnp.isneginf(heard).any(), self._pass_over_agents, lambda _: heard, x)
+        agents = x.shape[-1]
+        bits = agents.bit_length() + 1
+        levels = _EXPONENTS // bits
+        top = x.max(axis=-1, keepdims=True)
+        below = top - x
+        depth = jnp.minimum(below, levels + 1.0).round().astype("int32")
+        weight = jnp.where(depth <= levels, jnp.ldexp(jnp.float32(1), -bits * depth), 0.0)
+        heard = _product(weight.astype(self.linked.dtype), self.linked)
+        _, exponent = jnp.frexp(heard)  # heard in [2^(exponent - 1), 2^exponent)
+        level = -((exponent - 1) // bits)
+        exact = ((below == depth) | (depth > levels)).all() & (heard > 0).all()
+        return jax.lax.cond(
+            exact, lambda: top - level.astype(x.dtype), lambda: self._pass_over_agents(x)
+        )
 
     def _pass_over_agents(self, x: Array) -> Array:
         """Every agent in turn lifts its neighbours."""
 
         def lift(u: Array, largest: Array) -> Array:
-            heard = jnp.where(self.matrix[u] > 0, x[:, :, u, None], -jnp.inf)
+            heard = jnp.where(self.linked[u, : x.shape[-1]] > 0, x[:, :, u, None], -jnp.inf)
             return jnp.maximum(largest, heard)
 
         return jax.lax.fori_loop(0, x.shape[-1], lift, x)
@@ -113,18 +124,7 @@ class EqualWeights:
             part = jax.lax.reduce_precision(rest, exponent_bits=8, mantissa_bits=7)
             parts.append(part.astype(jnp.bfloat16))
             rest = rest - part
-        return self.own * x + self.weight * self._heard(jnp.stack(parts)).sum(axis=0)
-
-    def _heard(self, x: Array) -> Array:
-        """Σ over neighbours, `[..., N]`, summed in float32."""
-        agents, padded = x.shape[-1], self.adjacency.shape[0]
-        wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, padded - agents)])
-        total = jnp.matmul(wide, self.adjacency, preferred_element_type=jnp.float32)
-        return total[..., :agents]
-
-    def maximum(self, x: Array) -> Array:
-        """Never used: see `Mixer`."""
-        raise NotImplementedError
+        return self.own * x + self.weight * _product(jnp.stack(parts), self.adjacency).sum(axis=0)
 
 
 @dataclass(frozen=True)
@@ -202,17 +202,13 @@ class RandomEdge:
         middle = (x[:, runs, u] + x[:, runs, v]) / 2
         return x.at[:, runs, u].set(middle).at[:, runs, v].set(middle)
 
-    def maximum(self, x: Array) -> Array:
-        """Never used: see `Mixer`."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Mixer:
     """The forms an algorithm's messages need: one for averages, one for maxima."""
 
-    averages: Form | None
-    maxima: Form | None
+    averages: Averages | None
+    maxima: Maxima | None
 
     def combine(self, how: str, x: Array, uniform: Array) -> Array:
         """The combined messages of one leaf, `[K, R, N]`."""
@@ -226,25 +222,25 @@ class Mixer:
 def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> Mixer:
     """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
-    if gossip is None or not needed:
-        return _registered(Mixer(None, None))
-    made = _forms.setdefault(gossip, {})
-    makers = {"average": _form_of_averages, "maximum": _form_of_maxima}
-    for how in needed:
-        if (how, np.dtype(dtype)) not in made:
-            made[how, np.dtype(dtype)] = makers[how](gossip, dtype)
-    averages, maxima = (
-        made[how, np.dtype(dtype)] if how in needed else None for how in ("average", "maximum")
-    )
-    return _registered(Mixer(averages, maxima))
+    forms: dict[str, Any] = {}
+    if gossip is not None:
+        made = _forms.setdefault(gossip, {})
+        makers = {"average": _form_of_averages, "maximum": _form_of_maxima}
+        for how in needed:
+            if (how, np.dtype(dtype)) not in made:
+                form = _registered(makers[how](gossip, dtype))
+                made[how, np.dtype(dtype)] = jax.device_put(form)
+            forms[how] = made[how, np.dtype(dtype)]
+    mix: Mixer = _registered(Mixer(forms.get("average"), forms.get("maximum")))
+    return mix
 
 
-def _registered(value: Mixer) -> Mixer:
+def _registered(value: Any) -> Any:
     pytrees.register(value)
     return value
 
 
-def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Form:
+def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     network = gossip.network
     if gossip.rule == "random_edge" and network.agents > 1:
         ends = network.edges.astype(np.int32)
@@ -252,36 +248,46 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Form:
             most = network.agents * (network.agents - 1) // 2
             ends = np.concatenate([ends, np.zeros((most - len(ends), 2), np.int32)])
         return RandomEdge(ends, np.int32(len(network.edges)))
-    return _form(gossip.matrix, network.family == "complete", dtype, averages=True)
+    incoming = gossip.matrix.T.tocsr()
+    if (compact := _compact(incoming, dtype)) is not None:
+        return compact
+    own, off = incoming.diagonal(), _off_diagonal(incoming)[2]
+    tensor_cores = _tensor_cores(network.agents) and np.dtype(dtype) == np.float32
+    if tensor_cores and np.ptp(off) < 1e-12:
+        weight = np.asarray(off[0], dtype)
+        return EqualWeights(_zero_one(incoming, diagonal=False), weight, own.astype(dtype))
+    return Dense(gossip.matrix.toarray().astype(dtype))
 
 
-def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Form:
+def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
     """Maxima travel over every edge of the network, in each round, whatever the averages do."""
     import scipy.sparse as sp
 
     network = gossip.network
-    identity = sp.eye_array(network.agents, format="csr")
-    if gossip.rule == "none":
-        return _form(identity, False, dtype)
-    return _form((network.adjacency + identity).tocsr(), network.family == "complete", dtype)
+    linked = sp.eye_array(network.agents, format="csr")
+    if gossip.rule != "none":
+        linked = (network.adjacency + linked).tocsr()
+    if (compact := _compact(linked, dtype)) is not None:
+        return compact
+    if _tensor_cores(network.agents):
+        return Links(_zero_one(linked, diagonal=True))
+    return Links((linked.toarray() > 0).astype(np.float32))
 
 
-def _form(matrix: Any, complete: bool, dtype: DTypeLike, *, averages: bool = False) -> Form:
-    """The form for a sparse matrix `[N, N]` whose column v holds the weights of what v hears."""
-    agents = matrix.shape[0]
+def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Neighbours | Edges | None:
+    """A form smaller than the matrix `[N, N]`, whose row v holds the weights of what v hears.
+
+    None where a matrix product is the way: small or dense.
+    """
+    agents = incoming.shape[0]
     if agents <= DENSE_AGENTS:
-        return Dense(matrix.toarray().astype(dtype))
-    incoming = matrix.T.tocsr()
+        return None
     own = incoming.diagonal()
-    if complete and incoming.nnz == agents**2 and np.ptp(off := _off_diagonal(incoming)[2]) < 1e-12:
-        return Complete(np.asarray(off[0], dtype))
-    if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
-        off = _off_diagonal(incoming)[2]
-        tensor_cores = jax.default_backend() != "cpu" and np.dtype(dtype) == np.float32
-        if averages and tensor_cores and np.ptp(off) < 1e-12:
-            return _equal_weights(incoming, own.astype(dtype), np.asarray(off[0], dtype))
-        return Dense(matrix.toarray().astype(dtype))
     target, source, weight = _off_diagonal(incoming)
+    if len(weight) == agents * (agents - 1) and max(np.ptp(weight), np.ptp(own)) < 1e-12:
+        return Complete(np.asarray(weight[0], dtype))
+    if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
+        return None
     degrees = np.bincount(target, minlength=agents)
     if degrees.max(initial=0) * agents <= _PADDING * (len(weight) + agents):
         slot = np.arange(len(target)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
@@ -296,14 +302,30 @@ def _form(matrix: Any, complete: bool, dtype: DTypeLike, *, averages: bool = Fal
     )
 
 
-def _equal_weights(incoming: Any, own: Any, weight: Any) -> EqualWeights:
-    """The adjacency in bfloat16, padded to what tensor cores take at once."""
+def _tensor_cores(agents: int) -> bool:
+    return jax.default_backend() != "cpu" and agents > DENSE_AGENTS
+
+
+def _zero_one(incoming: Any, *, diagonal: bool) -> Any:
+    """Who hears whom in bfloat16, padded to what tensor cores take at once."""
     agents = incoming.shape[0]
     padded = -(-agents // _TILE) * _TILE
-    adjacency = np.zeros((padded, padded), jnp.bfloat16)
+    linked = np.zeros((padded, padded), jnp.bfloat16)
     target, source, _ = _off_diagonal(incoming)
-    adjacency[source, target] = 1
-    return EqualWeights(adjacency, weight, own)
+    linked[source, target] = 1
+    if diagonal:
+        linked[np.arange(agents), np.arange(agents)] = 1
+    return linked
+
+
+def _product(x: Array, matrix: Array) -> Array:
+    """`[..., N]` times `[P, P]`, P >= N, summed in float32."""
+    agents, padded = x.shape[-1], matrix.shape[0]
+    wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, padded - agents)])
+    total = jnp.matmul(
+        wide, matrix, preferred_element_type=jnp.float32, precision=jax.lax.Precision.HIGHEST
+    )
+    return total[..., :agents]
 
 
 def _off_diagonal(incoming: Any) -> tuple[Any, Any, Any]:

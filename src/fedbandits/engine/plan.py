@@ -12,8 +12,10 @@ from fedbandits.problems.base import Problem
 _CELLS_CPU = 2**26
 _CELLS_ACCELERATOR = 2**32
 _ROUNDS = 512
-# Losses of a chunk held at once, 64 MiB of float32; beyond that they are made round by round.
+# Losses of a block held at once, 64 MiB of float32; beyond that they are made round by round.
 _LOSSES = 2**24
+# Plays of a block held at once: beside the state of a large network, little.
+_PLAYS = 2**22
 
 
 class Plan(NamedTuple):
@@ -22,16 +24,21 @@ class Plan(NamedTuple):
     Attributes:
         horizon: T.
         rounds: rounds in every chunk but possibly the last.
-        ahead: whether the losses of a chunk are generated all at once.
+        block: rounds of a chunk played before what they leave is summed up; divides `rounds`.
+        ahead: whether the losses of a block are generated all at once.
     """
 
     horizon: int
     rounds: int
+    block: int
     ahead: bool
 
-    def after(self, done: int) -> int:
-        """Rounds in the chunk that follows round `done`."""
-        return min(self.rounds, self.horizon - done)
+    def after(self, done: int) -> tuple[int, int]:
+        """Rounds in the chunk that follows round `done`, and in its blocks."""
+        rounds = min(self.rounds, self.horizon - done)
+        if rounds > self.block:
+            return rounds - rounds % self.block, self.block
+        return rounds, rounds
 
 
 def plan(problem: Problem, runs: int) -> Plan:
@@ -42,7 +49,8 @@ def plan(problem: Problem, runs: int) -> Plan:
     if not problem.traced:
         most = max(1, min(most, _LOSSES // table))
     rounds = _even(problem.horizon, most)
-    return Plan(problem.horizon, rounds, ahead=rounds * table <= _LOSSES)
+    block = _even(rounds, max(1, min(rounds, _PLAYS // (runs * problem.agents))))
+    return Plan(problem.horizon, rounds - rounds % block, block, ahead=block * table <= _LOSSES)
 
 
 def _even(horizon: int, most: int) -> int:

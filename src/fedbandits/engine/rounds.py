@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array, played, sample
+from fedbandits.arrays import Array, expectation, sample, taken
 from fedbandits.problems.base import Problem
 from fedbandits.streams import ACTIONS, EDGES, round_key, uniforms
 
@@ -40,12 +40,10 @@ class Play(NamedTuple):
 
     Attributes:
         p: distributions, `[K, R, N]`.
-        chosen: which arms were played, `[K, R, N]` of booleans.
         action: the arms played, `[R, N]`.
     """
 
     p: Array
-    chosen: Array
     action: Array
 
 
@@ -59,6 +57,36 @@ class Carry(NamedTuple):
 
     state: Any
     lead: Array
+
+
+class Losses(NamedTuple):
+    """The losses of a round.
+
+    Attributes:
+        values: `[K, N]`.
+        mean: over agents, ℓ̄_t(i), `[K]`.
+        valid: whether all were in [0, 1]; always true where they are not checked.
+    """
+
+    values: Array
+    mean: Array
+    valid: Array
+
+
+class Plays(NamedTuple):
+    """What a round, or a block of them, leaves to be summed up.
+
+    Attributes:
+        action: the arms played, `[C, R, N]`.
+        expected: expected loss ⟨p_t, ℓ̄_t⟩ of every agent, `[C, R, N]`.
+        arm_loss: ℓ̄_t(i), `[C, K]`.
+        valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
+    """
+
+    action: Array
+    expected: Array
+    arm_loss: Array
+    valid: Array
 
 
 class Curves(NamedTuple):
@@ -115,23 +143,18 @@ def play_round(
     """
     p = algorithm.distribution(state, t)
     action = sample(p, luck.action)
-    chosen = played(action, like=p)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
-    if algorithm.feedback == "full":
-        feedback = everyone
-    else:
-        feedback = jnp.where(chosen, everyone, 0).sum(axis=0)
+    feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
     received = {
         name: mixer.combine(algorithm.leaves[name].combine, leaf, luck.edge)
         for name, leaf in algorithm.message(state).items()
     }
-    state = algorithm.update(state, received, action, feedback, p, t)
-    return state, Play(p, chosen, action)
+    return algorithm.update(state, received, action, feedback, p, t), Play(p, action)
 
 
 @partial(
     jax.jit,
-    static_argnames=("runs", "rounds", "ahead", "checked"),
+    static_argnames=("runs", "rounds", "block", "ahead", "checked"),
     donate_argnames=("carry",),
 )
 def play_chunk(
@@ -144,6 +167,7 @@ def play_chunk(
     *,
     runs: int,
     rounds: int,
+    block: int,
     ahead: bool,
     checked: bool,
 ) -> tuple[Carry, Curves, AgentTotals]:
@@ -158,54 +182,90 @@ def play_chunk(
         seed: of the actions.
         runs: R.
         rounds: C.
-        ahead: generate the losses of all rounds at once: faster where they fit in memory.
+        block: rounds played before what they leave is summed up; divides C.
+        ahead: generate the losses of a block at once: faster where they fit in memory.
         checked: look for losses outside [0, 1].
     """
     global _traces
     _traces += 1
     dtype = carry.lead.dtype
     agents = carry.lead.shape[0]
-    times = first + jnp.arange(rounds, dtype="int32")
-    luck = jax.vmap(lambda t: draw_luck(seed, t, mixer, runs, agents, dtype))(times)
 
-    def of_round(t: Array) -> Array:
-        return jnp.asarray(losses.losses(t)).T  # [K, N]
-
-    given: Array | None
-    if not isinstance(losses, Problem):
-        given = jnp.swapaxes(losses, 1, 2)
-    elif ahead:
-        given = jax.vmap(of_round)(times)
-    else:
-        given = None
-
-    def step(
-        before: tuple[Carry, AgentTotals], now: tuple[Array, Luck, Array | None]
-    ) -> tuple[tuple[Carry, AgentTotals], Curves]:
-        (state, lead), totals = before
-        t, luck_now, raw = now
-        if raw is None:
-            raw = of_round(t)
+    def look(raw: Array) -> Losses:
         values = raw.astype(dtype)
-        state, play = play_round(algorithm, mixer, state, values, luck_now, t)
-        mean_loss = values.mean(axis=1)
-        everyone = mean_loss[:, None, None]
-        incurred = mean_loss[play.action]
-        expected = (play.p * everyone).sum(axis=0)
-        by_agent = expected.mean(axis=0)
-        lead = lead + (by_agent - by_agent.mean())
-        curves = Curves(
-            incurred.mean(axis=1),
-            expected.mean(axis=1),
-            mean_loss,
-            play.chosen.mean(axis=2, dtype=dtype),
-            lead.max(),
-            ((raw >= 0) & (raw <= 1)).all() if checked else jnp.array(True),
-        )
-        totals = AgentTotals(totals.incurred + incurred, totals.expected + expected)
-        return (Carry(state, lead), totals), curves
+        valid = ((raw >= 0) & (raw <= 1)).all() if checked else jnp.array(True)
+        return Losses(values, values.mean(axis=1), valid)
 
+    def of_round(t: Array) -> Losses:
+        # The barrier keeps XLA from making the losses again wherever they are looked at.
+        return look(jax.lax.optimization_barrier(jnp.asarray(losses.losses(t)).T))
+
+    def step(state: Any, now: tuple[Array, Luck, Losses | None]) -> tuple[Any, Plays]:
+        t, luck, seen = now
+        values, mean, valid = of_round(t) if seen is None else seen
+        state, play = play_round(algorithm, mixer, state, values, luck, t)
+        action = play.action.astype(_number(play.p.shape[0]))
+        return state, Plays(action, expectation(play.p, mean), mean, valid)
+
+    def play_block(before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]) -> Any:
+        (state, lead), totals = before
+        times, given = now
+        luck = jax.vmap(lambda t: draw_luck(seed, t, mixer, runs, agents, dtype))(times)
+        seen = None
+        if given is not None:
+            seen = jax.vmap(look)(given)
+        elif ahead:
+            seen = jax.vmap(of_round)(times)
+        state, plays = jax.lax.scan(step, state, (times, luck, seen), unroll=_unrolled())
+        lead, curves, added = sum_up(plays, lead)
+        return (Carry(state, lead), jax.tree.map(jnp.add, totals, added)), curves
+
+    times = first + jnp.arange(rounds, dtype="int32").reshape(-1, block)
+    given = None
+    if not isinstance(losses, Problem):
+        given = jnp.swapaxes(losses, 1, 2).reshape(-1, block, *losses.shape[:0:-1])
     zeros = jnp.zeros((runs, agents), dtype)
     start = (carry, AgentTotals(zeros, zeros))
-    (carry, totals), curves = jax.lax.scan(step, start, (times, luck, given))
-    return carry, curves, totals
+    (carry, totals), curves = jax.lax.scan(play_block, start, (times, given))
+    return carry, jax.tree.map(lambda x: x.reshape(rounds, *x.shape[2:]), curves), totals
+
+
+def sum_up(plays: Plays, lead: Array) -> tuple[Array, Curves, AgentTotals]:
+    """What is kept of a block of rounds, and the lead after it.
+
+    All rounds at once: in the loop each of these sums would be a small step of its own.
+    """
+    arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
+    incurred = jax.vmap(lambda losses, action: losses[action])(plays.arm_loss, plays.action)
+    by_agent = plays.expected.mean(axis=1)
+    leads = lead + jnp.cumsum(by_agent - by_agent.mean(axis=1, keepdims=True), axis=0)
+    counts = _counts(plays.action, arms)
+    curves = Curves(
+        incurred.mean(axis=2),
+        plays.expected.mean(axis=2),
+        plays.arm_loss,
+        counts.astype(dtype) / plays.action.shape[2],
+        leads.max(axis=1),
+        plays.valid,
+    )
+    return leads[-1], curves, AgentTotals(incurred.sum(axis=0), plays.expected.sum(axis=0))
+
+
+def _counts(action: Array, arms: int) -> Array:
+    """How many agents played each arm, `[C, R, N] -> [C, K, R]`."""
+    if jax.default_backend() != "cpu":  # many threads would wait for each other's turn to add
+        numbers = jnp.arange(arms, dtype=action.dtype)[:, None, None]
+        return (action[:, None] == numbers).sum(axis=3, dtype="int32")
+    rounds, runs, _ = action.shape
+    zeros = jnp.zeros((rounds, arms, runs), "int32")
+    return zeros.at[jnp.arange(rounds)[:, None, None], action, jnp.arange(runs)[:, None]].add(1)
+
+
+def _unrolled() -> int:
+    """Rounds in one turn of the loop: with two, an accelerator need not copy the state back."""
+    return 1 if jax.default_backend() == "cpu" else 2
+
+
+def _number(arms: int) -> str:
+    """The smallest type that holds an arm's number."""
+    return "int8" if arms <= 127 else "int32"

@@ -26,7 +26,7 @@ from .mixing import mixer
 from .plan import plan
 from .progress import Progress, calm_interrupts
 from .record import Record
-from .rounds import Carry, play_chunk
+from .rounds import AgentTotals, Carry, Curves, play_chunk
 
 if TYPE_CHECKING:
     from fedbandits.results import Result
@@ -81,6 +81,8 @@ def simulate(
     _check_arguments(problem, algorithm, gossip, against, dtype)
     runs = checks.whole(runs, "runs", least=1)
     seed = checks.seed32(seed)
+    pytrees.register(algorithm)
+    pytrees.register(problem)
     with precision(dtype):
         _check_problem(problem)
         config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
@@ -114,8 +116,6 @@ def _start(
 ) -> tuple[Carry, Record]:
     batch = (runs, problem.agents)
     state = algorithm.init(problem.arms, problem.agents, batch, np.dtype(dtype))
-    pytrees.register(algorithm)
-    pytrees.register(problem)
     carry = Carry(state, np.zeros(problem.agents, dtype))
     return carry, Record(problem.horizon, runs, problem.agents, problem.arms)
 
@@ -141,11 +141,25 @@ def _play(
     # To the device once, not with every chunk.
     mix, traced = jax.device_put((mix, problem if problem.traced else None))
     bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
-    safe = (done, carry)
+    pending: tuple[int, Curves, AgentTotals] | None = None
+
+    def settle() -> None:
+        """Check and record the chunk that was played last."""
+        nonlocal pending
+        if pending is None:
+            return
+        first, *outcome = pending
+        pending = None
+        curves, totals = jax.device_get(tuple(outcome))
+        _refuse_invalid(problem, first, curves.valid)
+        _refuse_nan(algorithm, first, curves.expected)
+        record.add(first, curves, totals)
+        bar.update(first + len(curves.valid) - 1)
+
     try:
         with calm_interrupts() as interruption:
             while done < problem.horizon:
-                rounds = chunks.after(done)
+                rounds, block = chunks.after(done)
                 losses = _block(problem, done + 1, rounds) if traced is None else traced
                 carry, curves, totals = play_chunk(
                     algorithm,
@@ -156,23 +170,25 @@ def _play(
                     np.uint32(seed),
                     runs=runs,
                     rounds=rounds,
+                    block=block,
                     ahead=chunks.ahead,
                     checked=problem.traced and problem.check == "during",
                 )
-                _refuse_invalid(problem, done + 1, np.asarray(curves.valid))
-                _refuse_nan(algorithm, done + 1, np.asarray(curves.expected))
-                record.add(done + 1, curves, totals)
+                # The chunk before is recorded while the device plays this one.
+                settle()
+                pending = (done + 1, curves, totals)
                 done += rounds
-                safe = (done, carry)
-                bar.update(done)
                 if interruption.requested:
                     raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
-                if keeper is not None:
-                    keeper.save_if_due(done, carry, record)
+                if keeper is not None and keeper.due():
+                    settle()
+                    keeper.save(done, carry, record)
+            settle()
     except BaseException:
-        # `safe` was donated if the failure was inside a chunk; then the last file stands.
-        if keeper is not None and safe[0] > 0 and not _donated(safe[1]):
-            keeper.save(*safe, record)
+        # Where a chunk failed, the state before it was donated: the last file stands.
+        if keeper is not None and pending is not None and not _donated(carry):
+            settle()
+            keeper.save(done, carry, record)
         raise
     finally:
         bar.close()
@@ -292,11 +308,15 @@ def _check_names(problem: Problem, gossip: Gossip | None) -> None:
     )
 
 
+# Traced once for each kind of problem and size, not with every simulation.
+_losses = jax.jit(lambda problem, t: problem.losses(t))
+
+
 def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
         try:
-            shape = jax.eval_shape(problem.losses, jax.ShapeDtypeStruct((), np.int32)).shape
+            shape = _losses.eval_shape(problem, jax.ShapeDtypeStruct((), np.int32)).shape
         except TypeError as error:  # among them JAX's own, of plain NumPy or Python on a traced t
             raise TypeError(
                 f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "

@@ -15,6 +15,8 @@ from .base import Check, Problem, check_sizes
 
 static = {"static": True}
 
+_COMPARED = 64
+
 
 def _words(seed: Array, t: Array, shape: tuple[int, int]) -> Array:
     """The random words of round t, a function of (seed, round, row, column)."""
@@ -24,6 +26,20 @@ def _words(seed: Array, t: Array, shape: tuple[int, int]) -> Array:
 def _coins(drawn: Array, means: Array) -> Array:
     """Independent Bernoulli losses, `[N, K]`; means 0 and 1 are exact, since 0 <= u < 1."""
     return (as_uniforms(drawn) < means).astype("float32")
+
+
+def _ranks(drawn: Array) -> Array:
+    """The place of each word in increasing order, ties in their own order: `[N]`."""
+    import jax.numpy as jnp
+
+    agents = drawn.shape[0]
+    if agents > _COMPARED:
+        order = jnp.argsort(drawn, stable=True)
+        return jnp.zeros(agents, "int32").at[order].set(jnp.arange(agents, dtype="int32"))
+    # Everyone with everyone: few agents are counted faster than sorted.
+    earlier = np.arange(agents)[:, None] < np.arange(agents)
+    before = jnp.where(earlier, drawn[:, None] <= drawn, drawn[:, None] < drawn)
+    return before.sum(axis=0, dtype="int32")
 
 
 def paper_means(arms: int) -> np.ndarray[Any, Any]:
@@ -78,10 +94,8 @@ class ActivatedBernoulli(Coins):
         import jax.numpy as jnp
 
         drawn = _words(self.seed, t, (self.agents, self.arms + 1))
-        # Without replacement: the agents with the smallest of N random words. The sort is stable,
-        # so ties cannot activate one agent too many.
-        order = jnp.argsort(drawn[:, 0], stable=True)
-        active = jnp.zeros(self.agents, bool).at[order[: self.active]].set(True)
+        # Without replacement: the agents with the smallest of N random words.
+        active = _ranks(drawn[:, 0]) < self.active
         return jnp.where(active[:, None], _coins(drawn[:, 1:], self.means), 0.0)
 
 
