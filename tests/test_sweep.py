@@ -27,7 +27,9 @@ from fedbandits.catalogue import REGISTRIES
 from fedbandits.cli import app
 from fedbandits.engine import batch
 from fedbandits.sweeps import identity, run, store
+from fedbandits.sweeps import plan as plans
 from fedbandits.sweeps.plan import Plan, make_plan
+from fedbandits.sweeps.progress import CellProgress
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
 
@@ -195,6 +197,7 @@ import os, signal
 from pathlib import Path
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import make_plan
+from fedbandits.sweeps.progress import CellProgress
 from fedbandits.sweeps.run import run_sweep
 replace, count = Path.replace, iter(range(100))
 def die(path, target):  # in the middle of writing the second cell
@@ -394,6 +397,37 @@ def test_one_failing_cell_stops_no_other(
     assert list((folder / "failed").iterdir()) == []
 
 
+def test_a_batch_that_fails_once_is_played_as_ever(
+    plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, sizes = batch.simulate_each, []
+
+    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
+        sizes.append(len(algorithms))
+        if len(sizes) == 1:
+            raise MemoryError
+        return original(problem, algorithms, *args, **kwargs)
+
+    monkeypatch.setattr(batch, "simulate_each", simulate_each)
+    run_sweep(plan, tmp_path / "out", COMMAND)
+    assert sizes == [2, 1, 1, 2, 2]
+    assert cells(tmp_path / "out") == undisturbed
+
+
+def test_a_batch_that_is_too_large_is_played_one_by_one(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = batch.simulate_each
+
+    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(algorithms) > 1:
+            raise MemoryError
+        return original(problem, algorithms, *args, **kwargs)
+
+    monkeypatch.setattr(batch, "simulate_each", simulate_each)
+    assert len(run_sweep(plan, tmp_path / "out", COMMAND).done) == 4
+
+
 def test_a_file_that_changes_in_mid_sweep(tmp_path: Path) -> None:
     rows = ["time,agent,arm,loss", *(f"1,{v},{i},0.5" for v in "ab" for i in "xy")]
     (tmp_path / "losses.csv").write_text("\n".join(rows))
@@ -403,7 +437,7 @@ def test_a_file_that_changes_in_mid_sweep(tmp_path: Path) -> None:
     (tmp_path / "losses.csv").write_text("\n".join(rows).replace("0.5", "0.7"))
     found = run_sweep(plan, tmp_path / "out", COMMAND)
     assert len(found.failed) == 2
-    assert "is not what it was when the sweep began" in found.failed[0][1]
+    assert f"{tmp_path / 'losses.csv'} is not here, or not what it was" in found.failed[0][1]
     again = run_sweep(make_plan(tmp_path / "sweep.toml"), tmp_path / "out", COMMAND)
     assert len(again.done) == 2
 
@@ -411,7 +445,9 @@ def test_a_file_that_changes_in_mid_sweep(tmp_path: Path) -> None:
 def test_what_cells_share_is_made_once_in_a_process(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "_sections", identity.Sections())
+    fresh = identity.Sections()
+    monkeypatch.setattr(plans, "made_here", fresh)
+    monkeypatch.setattr(run, "made_here", fresh)
     made: list[str] = []
     for section in ("problem", "network", "gossip"):
         registry: Any = REGISTRIES[section]
@@ -422,9 +458,7 @@ def test_what_cells_share_is_made_once_in_a_process(
                 return _make(*args, **kwargs)
 
             monkeypatch.setitem(registry, name, functools.wraps(make)(count))
-    plan = make_plan(file)
-    made.clear()
-    run_sweep(plan, tmp_path / "out", COMMAND)
+    run_sweep(make_plan(file), tmp_path / "out", COMMAND)
     assert sorted(made) == ["gossip", "network", "problem"]
 
 
@@ -470,3 +504,10 @@ def test_long_sweeps_are_cut_short_in_tables(
 
     monkeypatch.setattr(tables, "LISTED", 3)
     assert "and 1 more; fb.load_experiment has them all" in call("results", finished).stdout
+
+
+def test_a_bar_for_those_who_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    for show in (False, None, True):
+        with CellProgress(4, 1, show) as bar:
+            bar.advance()
+        assert ("2/4" in capsys.readouterr().err) == (show is True)

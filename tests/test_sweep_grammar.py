@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fedbandits.config import ConfigError, load_config
+from fedbandits.sweeps import identity, plan
 from fedbandits.sweeps.grammar import canonical, expand, find_axes
 from fedbandits.sweeps.identity import cell_hash
 from fedbandits.sweeps.plan import MOST_CELLS, make_plan
@@ -295,6 +296,7 @@ def test_a_shared_section_is_made_once(tmp_path: Path, monkeypatch: pytest.Monke
         return problems.activated_bernoulli(agents, arms, horizon, seed=seed)
 
     monkeypatch.setitem(problems.REGISTRY, "activated_bernoulli", make)
+    monkeypatch.setattr(plan, "made_here", identity.Sections())
     # Ten problems on the inner axis: each is made once all the same.
     text = "seed = [0, 1, 2]\n" + small("horizon = 20", f"horizon = 20\nseed = {list(range(10))}")
     assert len(make_plan(write(tmp_path, text)).hashes) == 30

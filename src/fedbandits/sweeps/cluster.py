@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits import __version__
 
-from .run import Batch, Played, play_batch
+from .run import Batch, Played, in_one_line, play_batch
 from .store import SweepError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _outcome(future: Future[Any], cells: int, scheduler: str) -> list[Played]:
     except (CancelledError, OSError) as error:  # errors of the cells themselves are outcomes
         raise _lost(scheduler) from error
     except Exception as error:  # such as a batch that every worker dies of
-        return [Played(None, " ".join(f"{type(error).__name__}: {error}".split()))] * cells
+        return [Played(None, in_one_line(error))] * cells
 
 
 def _lost(scheduler: str) -> SweepError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -42,24 +43,43 @@ def cell_hash(config: Mapping[str, Any], folder: Path) -> str:
 
 def identity(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The configuration with every file it names replaced by what is in the file."""
+    return _with_files(config, lambda name: {"content": content_hash(folder / name)})
+
+
+def files_of(config: Mapping[str, Any]) -> list[str]:
+    """The files that a configuration names.
+
+    Example:
+        >>> files_of({"network": {"name": "read_graphml", "path": "friends.graphml"}})
+        ['friends.graphml']
+    """
+    files: list[str] = []
+    _with_files(config, files.append)
+    return files
+
+
+def _with_files(config: Mapping[str, Any], replace: Callable[[str], Any]) -> dict[str, Any]:
+    """A copy of the configuration with something else in the place of every name of a file."""
     return {
-        key: _table(value, REGISTRIES[key], folder)
+        key: _table(value, REGISTRIES[key], replace)
         if key in SECTIONS and isinstance(value, Mapping)
         else value
         for key, value in config.items()
     }
 
 
-def _table(table: Mapping[str, Any], registry: Registry, folder: Path) -> dict[str, Any]:
+def _table(
+    table: Mapping[str, Any], registry: Registry, replace: Callable[[str], Any]
+) -> dict[str, Any]:
     takes = accepted(registry, table.get("name"))
     plain: dict[str, Any] = {}
     for key, value in table.items():
         accepts = takes.get(key, "")
         nested = nested_registry(accepts)
         if isinstance(value, str) and names_file(accepts):
-            plain[key] = {"content": content_hash(folder / value)}
+            plain[key] = replace(value)
         elif isinstance(value, Mapping) and nested is not None:
-            plain[key] = _table(value, nested, folder)
+            plain[key] = _table(value, nested, replace)
         else:
             plain[key] = value
     return plain
@@ -119,6 +139,7 @@ class Sections:
 
     def __init__(self) -> None:
         self._made: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+        self._lock = threading.RLock()  # a Dask worker plays in several threads
 
     def within(self, folder: Path) -> Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]:
         """For `config.build`, with names of files relative to `folder`."""
@@ -126,10 +147,15 @@ class Sections:
         def made(section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> Any:
             kept = self._made[section]
             key = canonical(identity(tables, folder))
-            # Out and in again: the one used last is the last to go.
-            kept[key] = kept.pop(key) if key in kept else make()
-            while len(kept) > self.KEPT[section]:
-                del kept[next(iter(kept))]
-            return kept[key]
+            with self._lock:
+                # Out and in again: the one used last is the last to go.
+                kept[key] = kept.pop(key) if key in kept else make()
+                while len(kept) > self.KEPT[section]:
+                    del kept[next(iter(kept))]
+                return kept[key]
 
         return made
+
+
+made_here = Sections()
+"""Of this process: what a plan has made is not made again when it is played."""

@@ -10,7 +10,7 @@ from typing import Any
 from fedbandits.config import ConfigError, Experiment, build, read_config
 
 from .grammar import Cell, Sweep, canonical, expand
-from .identity import Sections, cell_hash, identity, shape_of
+from .identity import cell_hash, identity, made_here, shape_of
 
 MOST_CELLS = 8
 """Cells of a batch: what is lost at most when a machine is."""
@@ -69,7 +69,7 @@ def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) ->
 
 def _groups(cells: Sequence[Cell], source: Path, overrides: Sequence[str]) -> list[tuple[str, int]]:
     """For every cell what it must share with others to be played with them, and how many may be."""
-    made = Sections().within(source.parent)
+    made = made_here.within(source.parent)
     # Those of one problem after one another: each is made once.
     problems: dict[str, list[int]] = {}
     for number, cell in enumerate(cells):

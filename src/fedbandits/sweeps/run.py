@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shlex
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedbandits.config import Experiment, build
 
 from . import store
-from .grammar import label
-from .identity import Sections, cell_hash
+from .identity import cell_hash, files_of, made_here
 from .plan import Plan
 from .progress import CellProgress
 from .store import SweepError
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
     from fedbandits.results import Result
 
 logger = logging.getLogger("fedbandits")
-
-_sections = Sections()
-_building = threading.Lock()  # a Dask worker plays in several threads
 
 
 class Batch(NamedTuple):
@@ -155,16 +150,31 @@ def play_batch(batch: Batch) -> list[Played]:
     Returns:
         what came of each, in their order.
     """
+    together = _attempt(batch)
+    if together[0].dataset is not None or len(batch.configs) == 1:
+        return together
+    alone = [
+        _attempt(Batch(batch.source, [config], [name]))[0]
+        for config, name in zip(batch.configs, batch.hashes, strict=True)
+    ]
+    if all(outcome.dataset is not None for outcome in alone):
+        # No cell's fault. If it has passed, they are played as an undisturbed sweep plays them.
+        together = _attempt(batch)
+        return together if together[0].dataset is not None else alone
+    return alone
+
+
+def _attempt(batch: Batch) -> list[Played]:
+    """The results of all cells, or for all of them the same error."""
     try:
         return [Played(result.dataset) for result in _simulate(batch)]
     except Exception as error:  # whatever it is, other batches may be fine
-        if len(batch.configs) == 1:
-            return [Played(None, " ".join(f"{type(error).__name__}: {error}".split()))]
-    alone = (
-        Batch(batch.source, [config], [name])
-        for config, name in zip(batch.configs, batch.hashes, strict=True)
-    )
-    return [played for one in alone for played in play_batch(one)]
+        return [Played(None, in_one_line(error))] * len(batch.configs)
+
+
+def in_one_line(error: Exception) -> str:
+    """The kind of error and what it says."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _simulate(batch: Batch) -> list[Result]:
@@ -187,13 +197,12 @@ def _simulate(batch: Batch) -> list[Result]:
 def _built(batch: Batch) -> list[Experiment]:
     """The experiments of a batch; what they share with each other and with others is made once."""
     source = Path(batch.source)
-    made = _sections.within(source.parent)
-    with _building:
-        for config, name in zip(batch.configs, batch.hashes, strict=True):
-            if cell_hash(config, source.parent) != name:
-                raise ValueError(
-                    f"a file that the configuration names is not what it was when the sweep began, "
-                    f"or is not on this machine: {label(config['problem'])}; put it back, or start "
-                    "the sweep again"
-                )
-        return [build(config, source, made=made) for config in batch.configs]
+    for config, name in zip(batch.configs, batch.hashes, strict=True):
+        if cell_hash(config, source.parent) != name:
+            files = ", ".join(str(source.parent / file) for file in files_of(config))
+            raise ValueError(
+                f"{files} is not here, or not what it was when the sweep began; put it back, or "
+                "run the sweep again"
+            )
+    made = made_here.within(source.parent)
+    return [build(config, source, made=made) for config in batch.configs]
