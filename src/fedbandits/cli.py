@@ -134,7 +134,7 @@ def run(
       fedbandits run grid.toml --set runs=20 --out more_runs
       fedbandits run grid.toml --set algorithm.exploration.c=0.02
       fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
-      fedbandits run grid.toml --set algorithm.learning_rate=[0.03,0.1,0.3]
+      fedbandits run grid.toml --set 'algorithm.learning_rate=[0.03, 0.1, 0.3]'
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
     from .sweeps.grammar import expand

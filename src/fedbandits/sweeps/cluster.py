@@ -26,7 +26,7 @@ PATIENCE = 10
 """Seconds to wait for the scheduler's answer, at the start and when the connection is lost."""
 
 RETRIES = 2
-"""How often Dask plays a batch again whose worker was lost or whose result did not arrive."""
+"""How often Dask plays a batch again that raised; what a lost worker held it plays again anyway."""
 
 
 class VersionError(Exception):
