@@ -144,6 +144,26 @@ def test_what_is_missing_is_played_whole_and_written_alone(
     assert cells(finished) == undisturbed
 
 
+def test_the_same_bits_even_if_they_depend_on_the_batch(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = batch.simulate_each
+
+    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(problem, algorithms, *args, **kwargs)
+        for place, result in enumerate(found):
+            result.dataset["regret"] += 1e-6 * (10 * len(found) + place)
+        return found
+
+    monkeypatch.setattr(batch, "simulate_each", simulate_each)
+    run_sweep(plan, tmp_path, COMMAND)
+    whole = cells(tmp_path)
+    for name in plan.hashes:
+        store.cell_path(tmp_path, name).unlink()
+        run_sweep(plan, tmp_path, COMMAND)
+        assert cells(tmp_path) == whole
+
+
 def test_force_plays_everything_anew(
     finished: Path, plan: Plan, undisturbed: dict[str, bytes]
 ) -> None:
