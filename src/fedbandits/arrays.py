@@ -16,6 +16,7 @@ Array: TypeAlias = Any
 """A NumPy array, a JAX array or a traced JAX value: whatever `__array_namespace__` answers for."""
 
 _UNROLLED_ARMS = 64
+_LARGE = 2**18
 
 
 def played(action: Array, like: Array) -> Array:
@@ -108,7 +109,7 @@ def taken(x: Array, action: Array) -> Array:
     value = x[0]
     for k in range(1, x.shape[0]):
         value = xp.where(action == k, x[k], value)
-    return once(value)
+    return value
 
 
 def _written_out(x: Array) -> bool:
@@ -125,9 +126,14 @@ def _written_out(x: Array) -> bool:
 
 
 def once(x: Array) -> Array:
-    """Keeps XLA on a CPU from working x out again for every number that depends on it."""
+    """Keeps XLA from working x, `[...]` without arms, out again for every number that needs it.
+
+    On accelerators, which are quicker to work small things out again than to write them down, only
+    where x is large: there they would write all distributions down instead.
+    """
     if isinstance(x, np.ndarray | np.generic):
         return x
     import jax
 
-    return jax.lax.optimization_barrier(x) if jax.default_backend() == "cpu" else x
+    written_down = jax.default_backend() == "cpu" or x.size >= _LARGE
+    return jax.lax.optimization_barrier(x) if written_down else x

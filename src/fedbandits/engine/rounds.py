@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, expectation, sample, taken
 from fedbandits.problems.base import Problem
+from fedbandits.problems.coins import Coins
 from fedbandits.streams import ACTIONS, EDGES, round_key, uniforms
 
 from .mixing import Mixer, RandomEdge
@@ -197,8 +198,11 @@ def play_chunk(
         return Losses(values, values.mean(axis=1), valid)
 
     def of_round(t: Array) -> Losses:
+        raw = jnp.asarray(losses.losses(t)).T
+        if isinstance(losses, Coins):  # a byte each, where losses are kept at all
+            raw = raw > 0
         # The barrier keeps XLA from making the losses again wherever they are looked at.
-        return look(jax.lax.optimization_barrier(jnp.asarray(losses.losses(t)).T))
+        return look(jax.lax.optimization_barrier(raw))
 
     def step(state: Any, now: tuple[Array, Luck, Losses | None]) -> tuple[Any, Plays]:
         t, luck, seen = now
@@ -216,7 +220,9 @@ def play_chunk(
             seen = jax.vmap(look)(given)
         elif ahead:
             seen = jax.vmap(of_round)(times)
-        state, plays = jax.lax.scan(step, state, (times, luck, seen), unroll=_unrolled())
+        state, plays = jax.lax.scan(
+            step, state, (times, luck, seen), unroll=_unrolled(runs * agents)
+        )
         lead, curves, added = sum_up(plays, lead)
         return (Carry(state, lead), jax.tree.map(jnp.add, totals, added)), curves
 
@@ -261,9 +267,12 @@ def _counts(action: Array, arms: int) -> Array:
     return zeros.at[jnp.arange(rounds)[:, None, None], action, jnp.arange(runs)[:, None]].add(1)
 
 
-def _unrolled() -> int:
-    """Rounds in one turn of the loop: with two, an accelerator need not copy the state back."""
-    return 1 if jax.default_backend() == "cpu" else 2
+def _unrolled(players: int) -> int:
+    """Rounds in one turn of the loop: with two, an accelerator need not copy the state back.
+
+    That saves time where a round is short, and costs memory where the state is large.
+    """
+    return 1 if jax.default_backend() == "cpu" or players >= 2**18 else 2
 
 
 def _number(arms: int) -> str:

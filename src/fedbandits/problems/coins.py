@@ -69,7 +69,7 @@ class Bernoulli(Coins):
     arms: int = field(metadata=static)
     horizon: int = field(metadata=static)
     means: Array
-    """`[N, K]`"""
+    """`[N, K]`, or `[1, K]` where they are the same for every agent."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
@@ -226,14 +226,15 @@ def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int 
         means, "means", ("agent", "arm") if np.ndim(means) == 2 else ("arm",)
     )
     if table.ndim == 1 and agents is not None:
-        table = np.tile(table, (checks.whole(agents, "agents", least=1), 1))
+        table = table[None]
+    elif agents is not None and table.shape[0] != agents:
+        raise ValueError(f"means has {table.shape[0]} rows, but agents is {agents}")
     if table.ndim != 2:
         raise ValueError(
             f"means has shape {table.shape}; expected (agents, arms), or (arms,) with agents=N"
         )
-    if agents is not None and table.shape[0] != agents:
-        raise ValueError(f"means has {table.shape[0]} rows, but agents is {agents}")
-    agents, arms, horizon = check_sizes(table.shape[0], table.shape[1], horizon)
+    rows = table.shape[0] if agents is None else agents
+    agents, arms, horizon = check_sizes(rows, table.shape[1], horizon)
     return Bernoulli(
         agents, arms, horizon, table.astype(np.float32), np.uint32(checks.seed32(seed))
     )
