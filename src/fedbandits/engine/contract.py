@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
@@ -84,8 +83,8 @@ def _checked(
 
 def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:
     """The one thing looked at by value: what a single agent plays from in round 1."""
-    state = jax.tree.map(jnp.asarray, algorithm.init(problem.arms, problem.agents, (), dtype))
-    p = np.asarray(algorithm.distribution(state, jnp.int32(1)))
+    state = algorithm.init(problem.arms, problem.agents, (), dtype)
+    p = np.asarray(_distribution(algorithm, state, np.int32(1)))
     if not ((p >= 0).all() and abs(p.sum() - 1) < 1e-3):  # NaN fails too
         raise ValueError(
             f"{type(algorithm).__name__}.distribution is no distribution in round 1: it sums to "

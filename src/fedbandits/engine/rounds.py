@@ -14,6 +14,7 @@ from fedbandits.problems.base import Problem
 from fedbandits.problems.coins import Coins
 from fedbandits.streams import ACTIONS, EDGES, round_key, uniforms
 
+from .devices import Spread
 from .mixing import Mixer, RandomEdge
 
 _traces = 0
@@ -155,7 +156,7 @@ def play_round(
 
 @partial(
     jax.jit,
-    static_argnames=("runs", "rounds", "block", "ahead", "checked"),
+    static_argnames=("runs", "rounds", "block", "ahead", "checked", "where"),
     donate_argnames=("carry",),
 )
 def play_chunk(
@@ -171,6 +172,7 @@ def play_chunk(
     block: int,
     ahead: bool,
     checked: bool,
+    where: Spread | None = None,
 ) -> tuple[Carry, Curves, AgentTotals]:
     """Rounds first, ..., first + rounds - 1 as one compiled program.
 
@@ -186,6 +188,7 @@ def play_chunk(
         block: rounds played before what they leave is summed up; divides C.
         ahead: generate the losses of a block at once: faster where they fit in memory.
         checked: look for losses outside [0, 1].
+        where: how the carry lies on devices.
     """
     global _traces
     _traces += 1
@@ -233,6 +236,8 @@ def play_chunk(
     zeros = jnp.zeros((runs, agents), dtype)
     start = (carry, AgentTotals(zeros, zeros))
     (carry, totals), curves = jax.lax.scan(play_block, start, (times, given))
+    if where is not None:
+        carry = where.keep(carry)
     return carry, jax.tree.map(lambda x: x.reshape(rounds, *x.shape[2:]), curves), totals
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,7 @@ import numpy as np
 
 from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array, sample
+from fedbandits.arrays import Array, once, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_shape
@@ -22,6 +23,7 @@ from . import pytrees
 from .checkpoint import Checkpoint
 from .communication import communication
 from .contract import check_contract
+from .devices import Spread, one_per_core, spread
 from .mixing import mixer
 from .plan import plan
 from .progress import Progress, calm_interrupts
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from fedbandits.results import Result
 
 logger = logging.getLogger("fedbandits")
+
+one_per_core()
 
 DType = Literal["float32", "float64"]
 
@@ -47,6 +51,7 @@ def simulate(
     dtype: DType = "float32",
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
+    devices: int | Sequence[jax.Device] | None = None,
 ) -> Result:
     """Play T rounds, `runs` times over, all runs facing the same losses.
 
@@ -65,6 +70,8 @@ def simulate(
         checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
             there and ends bit-identical to an undisturbed one.
         progress: show a progress bar; by default on a terminal only.
+        devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
+            agents, as many as divide evenly. By default all cores of a CPU, or one accelerator.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.
@@ -90,7 +97,8 @@ def simulate(
         carry, record = _start(problem, algorithm, runs, dtype)
         sent = check_contract(algorithm, mix, carry.state, problem, runs)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
-        carry = _play(problem, algorithm, mix, carry, record, runs, seed, keeper, progress)
+        where = spread(devices, runs, problem.agents)
+        carry = _play(problem, algorithm, mix, carry, record, where, seed, keeper, progress)
         after = np.int32(problem.horizon + 1)
         recommended = np.asarray(_recommend(algorithm, carry.state, after, np.uint32(seed)))
     return build_result(
@@ -126,20 +134,20 @@ def _play(
     mix: Any,
     carry: Carry,
     record: Record,
-    runs: int,
+    where: Spread,
     seed: int,
     keeper: Checkpoint | None,
     progress: bool | None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one."""
-    chunks = plan(problem, runs)
+    chunks = plan(problem, where.runs)
     done, carry = (0, carry) if keeper is None else keeper.load(carry, record)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
-    # A copy on the device: the caller's arrays are not ours to donate.
-    carry = jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry)
-    # To the device once, not with every chunk.
-    mix, traced = jax.device_put((mix, problem if problem.traced else None))
+    # A copy on the devices: the caller's arrays are not ours to donate.
+    carry = where.put(jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry))
+    # To the devices once, not with every chunk.
+    mix, traced = where.put_whole((mix, problem if problem.traced else None))
     bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
     pending: tuple[int, Curves, AgentTotals] | None = None
 
@@ -168,11 +176,12 @@ def _play(
                     carry,
                     np.int32(done + 1),
                     np.uint32(seed),
-                    runs=runs,
+                    runs=where.runs,
                     rounds=rounds,
                     block=block,
                     ahead=chunks.ahead,
                     checked=problem.traced and problem.check == "during",
+                    where=where,
                 )
                 # The chunk before is recorded while the device plays this one.
                 settle()
@@ -233,7 +242,8 @@ def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Ar
     """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
     p = algorithm.distribution(state, t)
     likeliest = (p >= p.max(axis=0) * (1 - 1e-6)).astype(p.dtype)
-    return sample(likeliest, uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
+    uniform = once(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
+    return sample(likeliest, uniform)
 
 
 def _configuration(
