@@ -207,12 +207,14 @@ def play_chunk(
         # The barrier keeps XLA from making the losses again wherever they are looked at.
         return look(jax.lax.optimization_barrier(raw))
 
-    def step(state: Any, now: tuple[Array, Luck, Losses | None]) -> tuple[Any, Plays]:
+    def step(state: Any, now: tuple[Array, Luck, Losses | None]) -> tuple[Any, Any]:
         t, luck, seen = now
         values, mean, valid = of_round(t) if seen is None else seen
         state, play = play_round(algorithm, mixer, state, values, luck, t)
         action = play.action.astype(_number(play.p.shape[0]))
-        return state, Plays(action, expectation(play.p, mean), mean, valid)
+        # What was known before the round need not be carried out of it.
+        found = (mean, valid) if seen is None else None
+        return state, (action, expectation(play.p, mean), found)
 
     def play_block(before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]) -> Any:
         (state, lead), totals = before
@@ -223,10 +225,11 @@ def play_chunk(
             seen = jax.vmap(look)(given)
         elif ahead:
             seen = jax.vmap(of_round)(times)
-        state, plays = jax.lax.scan(
+        state, (action, expected, found) = jax.lax.scan(
             step, state, (times, luck, seen), unroll=_unrolled(runs * agents)
         )
-        lead, curves, added = sum_up(plays, lead)
+        mean, valid = (seen.mean, seen.valid) if seen is not None else found
+        lead, curves, added = sum_up(Plays(action, expected, mean, valid), lead)
         return (Carry(state, lead), jax.tree.map(jnp.add, totals, added)), curves
 
     times = first + jnp.arange(rounds, dtype="int32").reshape(-1, block)
