@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -21,14 +21,14 @@ from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
 from .checkpoint import Checkpoint
+from .chunks import play_chunks
 from .communication import communication
 from .contract import check_contract
-from .devices import Spread, one_per_core, spread
-from .mixing import mixer
+from .devices import one_per_core, spread
+from .mixing import Mixer, mixer
 from .plan import plan
-from .progress import Progress, calm_interrupts
 from .record import Record
-from .rounds import AgentTotals, Carry, Curves, play_chunk
+from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
     from fedbandits.results import Result
@@ -83,29 +83,78 @@ def simulate(
         >>> fb.simulate(problem, fb.FedExp3(), gossip, runs=2).dataset.sizes["run"]
         2
     """
-    from fedbandits.results import build_result
+    with precision(dtype):
+        start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
+        where = spread(devices, runs, problem.agents)
+        keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
+        carry = play_chunks(
+            *(play_chunk, problem, algorithm, start.mix, start.carry, [start.record], seed),
+            *(where, keeper, progress),
+        )
+        return finish(start, problem, algorithm, gossip, carry.state, against)
 
+
+class Start(NamedTuple):
+    """What a simulation starts from.
+
+    Attributes:
+        config: everything that decides the numbers, as plain data.
+        mix: how messages are combined.
+        carry: the state before round 1.
+        record: what will be kept, empty.
+        sent: the bytes of each leaf of one agent's message.
+    """
+
+    config: dict[str, Any]
+    mix: Mixer
+    carry: Carry
+    record: Record
+    sent: dict[str, int]
+
+
+def prepare(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    against: str,
+    dtype: DType,
+) -> Start:
+    """Refuse what cannot be simulated; else what is needed to begin."""
     _check_arguments(problem, algorithm, gossip, against, dtype)
     runs = checks.whole(runs, "runs", least=1)
     seed = checks.seed32(seed)
     pytrees.register(algorithm)
     pytrees.register(problem)
-    with precision(dtype):
-        _check_problem(problem)
-        config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
-        mix = mixer(gossip, algorithm, dtype)
-        carry, record = _start(problem, algorithm, runs, dtype)
-        sent = check_contract(algorithm, mix, carry.state, problem, runs)
-        keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
-        where = spread(devices, runs, problem.agents)
-        carry = _play(problem, algorithm, mix, carry, record, where, seed, keeper, progress)
-        after = np.int32(problem.horizon + 1)
-        recommended = np.asarray(_recommend(algorithm, carry.state, after, np.uint32(seed)))
+    _check_problem(problem)
+    config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
+    mix = mixer(gossip, algorithm, dtype)
+    batch = (runs, problem.agents)
+    state = algorithm.init(problem.arms, problem.agents, batch, np.dtype(dtype))
+    sent = check_contract(algorithm, mix, state, problem, runs)
+    carry = Carry(state, np.zeros(problem.agents, dtype))
+    record = Record(problem.horizon, runs, problem.agents, problem.arms)
+    return Start(config, mix, carry, record, sent)
+
+
+def finish(
+    start: Start,
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    state: Any,
+    against: Literal["current", "final"],
+) -> Result:
+    """The result, from a full record and the state after round T."""
+    from fedbandits.results import build_result
+
+    after, seed = np.int32(problem.horizon + 1), np.uint32(start.config["seed"])
     return build_result(
-        record,
-        recommended,
-        config,
-        communication(gossip, algorithm, sent),
+        start.record,
+        np.asarray(_recommend(algorithm, state, after, seed)),
+        start.config,
+        communication(gossip, algorithm, start.sent),
         against,
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,
@@ -117,124 +166,6 @@ def precision(dtype: DType) -> AbstractContextManager[Any]:
     """A scope in which JAX computes in `dtype`; the global flag is never touched."""
     scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
     return scope
-
-
-def _start(
-    problem: Problem, algorithm: AnyAlgorithm, runs: int, dtype: DType
-) -> tuple[Carry, Record]:
-    batch = (runs, problem.agents)
-    state = algorithm.init(problem.arms, problem.agents, batch, np.dtype(dtype))
-    carry = Carry(state, np.zeros(problem.agents, dtype))
-    return carry, Record(problem.horizon, runs, problem.agents, problem.arms)
-
-
-def _play(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    mix: Any,
-    carry: Carry,
-    record: Record,
-    where: Spread,
-    seed: int,
-    keeper: Checkpoint | None,
-    progress: bool | None,
-) -> Carry:
-    """All chunks, from the checkpoint's last if there is one."""
-    chunks = plan(problem, where.runs)
-    done, carry = (0, carry) if keeper is None else keeper.load(carry, record)
-    if done:
-        logger.info("going on after round %d of %d", done, problem.horizon)
-    # A copy on the devices: the caller's arrays are not ours to donate.
-    carry = where.put(jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry))
-    # To the devices once, not with every chunk.
-    mix, traced = where.put_whole((mix, problem if problem.traced else None))
-    bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
-    pending: tuple[int, Curves, AgentTotals] | None = None
-
-    def settle() -> None:
-        """Check and record the chunk that was played last."""
-        nonlocal pending
-        if pending is None:
-            return
-        first, *outcome = pending
-        pending = None
-        curves, totals = jax.device_get(tuple(outcome))
-        _refuse_invalid(problem, first, curves.valid)
-        _refuse_nan(algorithm, first, curves.expected)
-        record.add(first, curves, totals)
-        bar.update(first + len(curves.valid) - 1)
-
-    try:
-        with calm_interrupts() as interruption:
-            while done < problem.horizon:
-                rounds, block = chunks.after(done)
-                losses = _block(problem, done + 1, rounds) if traced is None else traced
-                carry, curves, totals = play_chunk(
-                    algorithm,
-                    mix,
-                    losses,
-                    carry,
-                    np.int32(done + 1),
-                    np.uint32(seed),
-                    runs=where.runs,
-                    rounds=rounds,
-                    block=block,
-                    ahead=chunks.ahead,
-                    checked=problem.traced and problem.check == "during",
-                    where=where,
-                )
-                # The chunk before is recorded while the device plays this one.
-                settle()
-                pending = (done + 1, curves, totals)
-                done += rounds
-                if interruption.requested:
-                    raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
-                if keeper is not None and keeper.due():
-                    settle()
-                    keeper.save(done, carry, record)
-            settle()
-    except BaseException:
-        # Where a chunk failed, the state before it was donated: the last file stands.
-        if keeper is not None and pending is not None and not _donated(carry):
-            settle()
-            keeper.save(done, carry, record)
-        raise
-    finally:
-        bar.close()
-    if keeper is not None:
-        keeper.discard()
-    return carry
-
-
-def _donated(carry: Carry) -> bool:
-    return any(x.is_deleted() for x in jax.tree.leaves(carry))
-
-
-def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
-    """The losses of a chunk, made on the host: `[rounds, N, K]`."""
-    block = problem.block(first, first + rounds - 1)
-    if problem.check == "during":
-        check_losses(block, first, problem)
-    return block.astype(jax.numpy.result_type(float), copy=False)
-
-
-def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
-    if not valid.all():
-        t = first + int(np.argmin(valid))
-        check_losses(problem.block(t, t), t, problem)
-        raise ValueError(
-            f"{problem.title}: round {t} had losses outside [0, 1] in the compiled run but not "
-            "when asked again; the function must be a pure function of the round"
-        )
-
-
-def _refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
-    bad = ~np.isfinite(expected).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{type(algorithm).__name__}.distribution is not finite at round "
-            f"{first + int(np.argmax(bad))}; look at its rates and at its state"
-        )
 
 
 @jax.jit

@@ -1,0 +1,153 @@
+"""The rounds of a simulation, chunk after chunk: watched, checked, recorded, kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.problems.base import Problem, check_losses
+
+from .checkpoint import Checkpoint
+from .devices import Spread
+from .mixing import Mixer
+from .plan import plan
+from .progress import Progress, calm_interrupts
+from .record import Record
+from .rounds import AgentTotals, Carry, Curves, play_chunk
+
+logger = logging.getLogger("fedbandits")
+
+
+def play_chunks(
+    play: Callable[..., tuple[Carry, Curves, AgentTotals]],
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    mix: Mixer,
+    carry: Carry,
+    records: Sequence[Record],
+    seed: int,
+    where: Spread,
+    keeper: Checkpoint | None = None,
+    progress: bool | None = None,
+) -> Carry:
+    """All chunks, from the checkpoint's last if there is one.
+
+    Args:
+        play: `play_chunk`, or `play_each` for a batch of algorithms.
+        problem: the losses.
+        algorithm: what each agent does; a batch has its numbers along a first axis.
+        mix: how messages are combined.
+        carry: the state before round 1, of a batch along a first axis.
+        records: what is kept, one for each algorithm; filled in place.
+        seed: of the agents' randomness.
+        where: how the arrays lie on devices.
+        keeper: the checkpoint, of a single algorithm.
+        progress: show a progress bar; by default on a terminal only.
+
+    Returns:
+        the carry after round T.
+    """
+    chunks = plan(problem, where.runs * len(records))
+    done, carry = (0, carry) if keeper is None else keeper.load(carry, records[0])
+    if done:
+        logger.info("going on after round %d of %d", done, problem.horizon)
+    # A copy on the devices: the caller's arrays are not ours to donate.
+    carry = where.put(jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry))
+    # To the devices once, not with every chunk.
+    mix, traced = where.put_whole((mix, problem if problem.traced else None))
+    bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
+    pending: tuple[int, int, Any] | None = None
+
+    def settle() -> None:
+        """Check and record the chunk that was played last."""
+        nonlocal pending
+        if pending is None:
+            return
+        first, rounds, outcome = pending
+        pending = None
+        outcome = jax.device_get(outcome)
+        for h, record in enumerate(records):
+            curves, totals = outcome
+            if play is not play_chunk:
+                curves, totals = jax.tree.map(lambda x, h=h: x[h], outcome)
+            _refuse_invalid(problem, first, curves.valid)
+            _refuse_nan(algorithm, first, curves.expected)
+            record.add(first, curves, totals)
+        bar.update(first + rounds - 1)
+
+    try:
+        with calm_interrupts() as interruption:
+            while done < problem.horizon:
+                rounds, block = chunks.after(done)
+                losses = _block(problem, done + 1, rounds) if traced is None else traced
+                carry, *outcome = play(
+                    algorithm,
+                    mix,
+                    losses,
+                    carry,
+                    np.int32(done + 1),
+                    np.uint32(seed),
+                    runs=where.runs,
+                    rounds=rounds,
+                    block=block,
+                    ahead=chunks.ahead,
+                    checked=problem.traced and problem.check == "during",
+                    where=where,
+                )
+                # The chunk before is recorded while the device plays this one.
+                settle()
+                pending = (done + 1, rounds, outcome)
+                done += rounds
+                if interruption.requested:
+                    raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
+                if keeper is not None and keeper.due():
+                    settle()
+                    keeper.save(done, carry, records[0])
+            settle()
+    except BaseException:
+        # Where a chunk failed, the state before it was donated: the last file stands.
+        if keeper is not None and pending is not None and not _donated(carry):
+            settle()
+            keeper.save(done, carry, records[0])
+        raise
+    finally:
+        bar.close()
+    if keeper is not None:
+        keeper.discard()
+    return carry
+
+
+def _donated(carry: Carry) -> bool:
+    return any(x.is_deleted() for x in jax.tree.leaves(carry))
+
+
+def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
+    """The losses of a chunk, made on the host: `[rounds, N, K]`."""
+    block = problem.block(first, first + rounds - 1)
+    if problem.check == "during":
+        check_losses(block, first, problem)
+    return block.astype(jax.numpy.result_type(float), copy=False)
+
+
+def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
+    if not valid.all():
+        t = first + int(np.argmin(valid))
+        check_losses(problem.block(t, t), t, problem)
+        raise ValueError(
+            f"{problem.title}: round {t} had losses outside [0, 1] in the compiled run but not "
+            "when asked again; the function must be a pure function of the round"
+        )
+
+
+def _refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
+    bad = ~np.isfinite(expected).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{type(algorithm).__name__}.distribution is not finite at round "
+            f"{first + int(np.argmax(bad))}; look at its rates and at its state"
+        )
