@@ -1,10 +1,16 @@
-"""One profile for every property test, and no figure left open for the next test."""
+"""One profile for every property test, no figure left open, nothing written in the home folder."""
 
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# What commands compile is kept in a folder of this test run's own, not in the user's.
+_caches = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = _caches.name
 
 settings.register_profile(
     "fedbandits",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +52,20 @@ def test_every_public_name_is_there() -> None:
     assert "simulate" in dir(fb)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         fb.nonsense  # noqa: B018
+
+
+def test_a_second_command_compiles_nothing(tmp_path: Path) -> None:
+    """Commands keep compiled programs, in the user's cache folder and nowhere else."""
+    (tmp_path / "small.toml").write_text(
+        '[problem]\nname = "bernoulli"\nmeans = [0.2, 0.6]\nagents = 3\nhorizon = 40\n'
+        '[algorithm]\nname = "Exp3"\n'
+    )
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "caches"), "JAX_LOG_COMPILES": "1"}
+    command = [sys.executable, "-m", "fedbandits", "run", "small.toml", "--quiet"]
+    hits = []
+    for _ in range(2):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        hits.append(done.stderr.count("Persistent compilation cache hit for 'jit_play_chunk'"))
+    assert hits == [0, 1]

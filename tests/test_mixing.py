@@ -61,6 +61,49 @@ def test_tensor_cores_average_as_exactly_as_float32(
     assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, mixing.Dense)
 
 
+@pytest.mark.parametrize(
+    ("network", "form"),
+    [
+        (fb.networks.grid(20, 15), mixing.Shifts),
+        (fb.networks.path(300), mixing.Shifts),
+        (fb.networks.ring(300), mixing.Neighbours),  # its ends are too far apart to shift
+        (fb.networks.random_geometric(300, 0.5, seed=0), mixing.EqualWeights),
+    ],
+)
+def test_forms_of_accelerators_are_the_matrix(
+    network: fb.Network, form: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
+    gossip = fb.gossip.max_degree(network)
+    mix = mixing.mixer(gossip, fb.GossipUCB(), "float32")
+    assert isinstance(mix.averages, form)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(3, 2, 300)).astype(np.float32)
+    combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
+    averaged = np.asarray(combine(mix, "average", x, None))
+    np.testing.assert_allclose(averaged, x @ gossip.matrix.toarray(), rtol=1e-5)
+    linked = network.adjacency.toarray() + np.eye(300) > 0
+    counts = rng.integers(90, 98, size=x.shape).astype(np.float32)
+    for values in (x, counts):
+        largest = np.asarray(combine(mix, "maximum", values, None))
+        for v in range(0, 300, 7):
+            np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
+
+
+@pytest.mark.parametrize("spread", [1, 5, 11, 12, 500])
+def test_counts_far_apart_are_compared_too(spread: int) -> None:
+    """One product tells counts apart that are near the largest; others take the long way."""
+    network = fb.networks.random_geometric(300, 0.3, seed=1)
+    mix = mixing.mixer(fb.gossip.max_degree(network), fb.GossipUCB(), "float32")
+    assert isinstance(mix.maxima, mixing.Links)
+    x = np.random.default_rng(spread).integers(0, spread + 1, size=(2, 1, 300)).astype(np.float32)
+    x[0, 0, 0] = 10_000  # far above everyone but its neighbours
+    largest = np.asarray(jax.jit(mixing.Mixer.combine, static_argnums=1)(mix, "maximum", x, None))
+    linked = network.adjacency.toarray() + np.eye(300) > 0
+    expected = np.stack([x[..., linked[v]].max(axis=-1) for v in range(300)], axis=-1)
+    np.testing.assert_array_equal(largest, expected)
+
+
 def test_forms_are_made_once_for_each_gossip() -> None:
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0))
     first, again, other = (

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from . import __version__, catalogue, config, tables
+from .compiled import keep_compiled_programs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,6 +97,7 @@ def main(
     logger.setLevel(logging.INFO)
     logger.handlers = [_Lines()]
     os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; no window is wanted
+    keep_compiled_programs()
 
 
 Config = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")]

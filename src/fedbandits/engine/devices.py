@@ -69,8 +69,8 @@ def spread(devices: int | Sequence[jax.Device] | None, runs: int, agents: int) -
         agents: N.
 
     Example:
-        >>> spread(1, runs=10, agents=36).mesh.shape
-        OrderedDict({'runs': 1, 'agents': 1})
+        >>> dict(spread(1, runs=10, agents=36).mesh.shape)
+        {'runs': 1, 'agents': 1}
     """
     chosen = _chosen(devices)
     by_runs = _largest_divisor(runs, len(chosen))

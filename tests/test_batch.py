@@ -1,0 +1,85 @@
+"""A batch of algorithms gives what each gives alone, in one compilation."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.engine.batch import simulate_each
+from fedbandits.engine.rounds import compilations
+
+PROBLEM = fb.problems.activated_bernoulli(agents=9, arms=4, horizon=210, seed=5)
+GOSSIP = fb.gossip.max_degree(fb.networks.grid(3, 3))
+
+
+@pytest.mark.parametrize(
+    "algorithms",
+    [
+        [fb.FedExp3(rate, fb.schedules.power(rate / 10, 1 / 3)) for rate in (0.1, 0.7, 2.0)],
+        [fb.FedHedge(rate) for rate in (0.1, 0.7)],
+        [fb.GossipUCB()],
+    ],
+)
+def test_each_is_what_simulate_gives(algorithms: list[AnyAlgorithm]) -> None:
+    each = simulate_each(PROBLEM, algorithms, GOSSIP, runs=3, seed=2, dtype="float64")
+    for algorithm, batched in zip(algorithms, each, strict=True):
+        alone = fb.simulate(PROBLEM, algorithm, GOSSIP, runs=3, seed=2, dtype="float64")
+        assert batched.config == alone.config
+        assert batched.communication == alone.communication
+        for name in ("arm_frequency", "recommended_arm"):
+            np.testing.assert_array_equal(batched.dataset[name], alone.dataset[name])
+        for name in ("regret", "worst_regret", "agent_expected_regret", "arm_loss"):
+            np.testing.assert_allclose(batched.dataset[name], alone.dataset[name], atol=1e-9)
+
+
+def test_a_batch_compiles_once() -> None:
+    before = compilations()
+    for scale in (1.0, 2.0):
+        simulate_each(PROBLEM, [fb.Exp3(scale), fb.Exp3(scale / 3)], runs=2)
+    assert compilations() == before + 1
+
+
+def test_host_losses_are_asked_for_once() -> None:
+    asked: list[int] = []
+
+    def losses(t: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        asked.append(t)
+        return np.random.default_rng(t).uniform(size=(9, 4))
+
+    problem = fb.problems.from_function(losses, agents=9, arms=4, horizon=200, host=True)
+    simulate_each(problem, [fb.Exp3(0.1), fb.Exp3(0.2), fb.Exp3(0.3)], runs=2)
+    # Three times 64 rounds to know the function by, and every round once.
+    assert len(asked) <= 3 * 64 + 200
+
+
+def test_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="of one kind"):
+        simulate_each(PROBLEM, [fb.Exp3(0.1), fb.Uniform()], runs=2)
+
+
+def test_the_accelerators_way_plays_the_same_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arms written out, coins as bytes, neighbours as shifts: all of it runs on a CPU too."""
+    problem = fb.problems.bernoulli(np.linspace(0.1, 0.9, 3), 37, agents=17 * 19)
+    gossip = fb.gossip.max_degree(fb.networks.grid(17, 19))
+    algorithms: list[AnyAlgorithm] = [fb.FedExp3(0.5, 0.1), fb.GossipUCB()]
+
+    def play(runs: int) -> list[fb.Result]:
+        return [
+            fb.simulate(problem, each, gossip, runs=runs, dtype="float64") for each in algorithms
+        ]
+
+    plain = play(runs=2)
+    gossip = fb.gossip.max_degree(gossip.network)  # whose forms are yet to be made
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(jax, "default_backend", lambda: "accelerator")
+        jax.clear_caches()
+        accelerated = play(runs=2)
+    jax.clear_caches()
+    for one, other in zip(plain, accelerated, strict=True):
+        np.testing.assert_array_equal(one.dataset["arm_frequency"], other.dataset["arm_frequency"])
+        np.testing.assert_allclose(
+            one.dataset["worst_regret"], other.dataset["worst_regret"], rtol=0, atol=1e-9
+        )
