@@ -75,7 +75,7 @@ def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
         array([4., 6.])
     """
     xp = x.__array_namespace__()
-    if not _written_out(x):
+    if not _written_out(x, if_large=True):
         return getattr(xp, how)(x, axis=0)
     pair = {"sum": xp.add, "min": xp.minimum, "max": xp.maximum, "any": xp.logical_or}[how]
     return once(functools.reduce(pair, [x[k] for k in range(x.shape[0])]))
@@ -112,17 +112,18 @@ def taken(x: Array, action: Array) -> Array:
     return value
 
 
-def _written_out(x: Array) -> bool:
+def _written_out(x: Array, *, if_large: bool = False) -> bool:
     """Whether to go over the arms one by one.
 
     An accelerator then does everything between two exchanges of messages in few kernels, where
-    every reduction would be a kernel of its own. On a CPU reductions are faster.
+    every reduction would be a kernel of its own. On a CPU reductions are faster, `if_large` only
+    while x is not: then XLA shares the work among cores better without.
     """
     if isinstance(x, np.ndarray | np.generic) or x.shape[0] > _UNROLLED_ARMS:
         return False
     import jax
 
-    return jax.default_backend() != "cpu"
+    return jax.default_backend() != "cpu" or (if_large and x.size // x.shape[0] >= _LARGE)
 
 
 def once(x: Array) -> Array:

@@ -9,7 +9,7 @@ import jax
 from fedbandits.problems.base import Problem
 
 # Updates of one number (an arm of an agent of a run) per chunk: about half a second of work.
-_CELLS_CPU = 2**26
+_CELLS_CPU = 2**24
 _CELLS_ACCELERATOR = 2**32
 _ROUNDS = 512
 # Losses of a block held at once, 64 MiB of float32; beyond that they are made round by round.

@@ -144,6 +144,8 @@ def play_round(
         the state after the round, and what happened in it.
     """
     p = algorithm.distribution(state, t)
+    if jax.default_backend() == "cpu":  # written down once; accelerators never need all of it
+        p = jax.lax.optimization_barrier(p)
     action = sample(p, luck.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
