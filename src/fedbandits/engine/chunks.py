@@ -22,6 +22,9 @@ from .rounds import AgentTotals, Carry, Curves, play_chunk
 
 logger = logging.getLogger("fedbandits")
 
+_HEAVY = 2**24
+"""Bytes of a state from which on a chunk waits for the one before to be recorded."""
+
 
 def play_chunks(
     play: Callable[..., tuple[Carry, Curves, AgentTotals]],
@@ -62,6 +65,9 @@ def play_chunks(
     mix, traced = where.put_whole((mix, problem if problem.traced else None))
     bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
     pending: tuple[int, int, Any] | None = None
+    # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
+    heavy = jax.default_backend() == "cpu" and size >= _HEAVY
 
     def settle() -> None:
         """Check and record the chunk that was played last."""
@@ -85,6 +91,8 @@ def play_chunks(
             while done < problem.horizon:
                 rounds, block = chunks.after(done)
                 losses = _block(problem, done + 1, rounds) if traced is None else traced
+                if heavy:
+                    settle()
                 carry, *outcome = play(
                     algorithm,
                     mix,

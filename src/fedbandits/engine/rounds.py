@@ -144,8 +144,8 @@ def play_round(
         the state after the round, and what happened in it.
     """
     p = algorithm.distribution(state, t)
-    if jax.default_backend() == "cpu":  # written down once; accelerators never need all of it
-        p = jax.lax.optimization_barrier(p)
+    if jax.default_backend() == "cpu" and luck.action.size < 2**18:
+        p = jax.lax.optimization_barrier(p)  # written down once, where that costs no memory
     action = sample(p, luck.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)

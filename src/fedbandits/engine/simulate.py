@@ -13,7 +13,7 @@ import numpy as np
 
 from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array, once, sample
+from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_shape
@@ -172,7 +172,7 @@ def precision(dtype: DType) -> AbstractContextManager[Any]:
 def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Array:
     """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
     p = algorithm.distribution(state, t)
-    likeliest = (p >= p.max(axis=0) * (1 - 1e-6)).astype(p.dtype)
+    likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
     uniform = once(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
     return sample(likeliest, uniform)
 
