@@ -4,8 +4,8 @@
 
 prints the bytes. On an accelerator they are the allocator's own peak, less the graph, which is kept
 there, and the problem's arrays, which are copied there. On a CPU they are the peak of resident
-memory less what is resident before the call; ru_maxrss will not do, since a process inherits it from
-the one that started it.
+memory less what is resident before the call; ru_maxrss will not do, since a process inherits it
+from the one that started it.
 """
 
 from __future__ import annotations

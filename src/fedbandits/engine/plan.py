@@ -15,7 +15,7 @@ _ROUNDS = 512
 # Losses of a block held at once, 64 MiB of float32; beyond that they are made round by round.
 _LOSSES = 2**24
 # Plays of a block held at once: beside the state of a large network, little.
-_PLAYS = 2**22
+_PLAYS = 2**21
 
 
 class Plan(NamedTuple):

@@ -228,7 +228,7 @@ def play_chunk(
         elif ahead:
             seen = jax.vmap(of_round)(times)
         state, (action, expected, found) = jax.lax.scan(
-            step, state, (times, luck, seen), unroll=_unrolled(runs * agents)
+            step, state, (times, luck, seen), unroll=_unrolled()
         )
         mean, valid = (seen.mean, seen.valid) if seen is not None else found
         lead, curves, added = sum_up(Plays(action, expected, mean, valid), lead)
@@ -277,12 +277,9 @@ def _counts(action: Array, arms: int) -> Array:
     return zeros.at[jnp.arange(rounds)[:, None, None], action, jnp.arange(runs)[:, None]].add(1)
 
 
-def _unrolled(players: int) -> int:
-    """Rounds in one turn of the loop: with two, an accelerator need not copy the state back.
-
-    That saves time where a round is short, and costs memory where the state is large.
-    """
-    return 1 if jax.default_backend() == "cpu" or players >= 2**18 else 2
+def _unrolled() -> int:
+    """Rounds in one turn of the loop: with two, an accelerator need not copy the state back."""
+    return 1 if jax.default_backend() == "cpu" else 2
 
 
 def _number(arms: int) -> str:
