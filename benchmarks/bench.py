@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     # Some rows start processes of their own beside this one: neither may take the whole device.
     os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.4")
+    # As in a user's process: the engine is there before JAX starts, and asks it for every core.
+    import fedbandits.engine.simulate  # noqa: F401
+
     measures = chosen([m for group in GROUPS for m in group.measures(options.quick)], options.only)
     facts = machine.facts()
     began = perf_counter()

@@ -71,7 +71,8 @@ def simulate(
             there and ends bit-identical to an undisturbed one.
         progress: show a progress bar; by default on a terminal only.
         devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
-            agents, as many as divide evenly. By default all cores of a CPU, or one accelerator.
+            agents, as many as divide evenly. By default all cores of a CPU (one, if JAX was at
+            work before the first simulation), or one accelerator.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.
