@@ -91,7 +91,8 @@ def _chosen(devices: int | Sequence[jax.Device] | None) -> list[jax.Device]:
     if count > len(there_are):
         raise ValueError(
             f"devices is {count}, but JAX has {len(there_are)} here: "
-            f"{', '.join(str(device) for device in there_are)}"
+            f"{', '.join(str(device) for device in there_are)}. For more on a CPU: "
+            f'jax.config.update("jax_num_cpu_devices", {count}) before JAX does anything else'
         )
     return there_are[:count]
 
