@@ -44,7 +44,8 @@ def test_one_dimension_for_each_axis(tmp_path: Path) -> None:
         for name, values in one.data_vars.items():
             np.testing.assert_array_equal(there[name], values)
     # As the README has it.
-    data.regret.isel(time=-1).mean("run").plot(hue="network")
+    data.final_regret.mean("run").plot(hue="network")
+    np.testing.assert_array_equal(data.final_regret, data.regret.isel(time=-1))
 
     only = fb.load_experiment(out, ["regret"])
     assert list(only.data_vars) == ["regret"]
@@ -87,6 +88,12 @@ def test_other_horizons_and_runs_are_joined(tmp_path: Path) -> None:
     assert np.isnan(short[1:]).all()
     assert np.isnan(short[:, 10:]).all()
     assert np.isfinite(data["regret"].sel(runs=2)).all()
+    for name in ("regret", "expected_regret"):
+        final = fb.load_experiment(tmp_path / "out", [f"final_{name}"])[f"final_{name}"]
+        assert final.dims == ("runs", "run")
+        np.testing.assert_array_equal(final, data[f"final_{name}"])
+        ends = [[data[name][0, 0, 9], np.nan], data[name][1, :, 19]]
+        np.testing.assert_array_equal(final, ends)
 
 
 def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ DIMENSIONS = {
 }
 """Of the variables of a result; see `Result`."""
 
+FINAL = {"final_regret": "regret", "final_expected_regret": "expected_regret"}
+"""At each cell's own T, and of which variable: the last round of all is not the last of each."""
+
 JOINED = ("run", "time")
 """Dimensions that may differ between cells: what a cell does not have is NaN."""
 
@@ -47,8 +50,9 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
         variables: what to read, for a large sweep; everything by default. See `fb.Result`.
 
     Returns:
-        a dataset with, for example, `regret[learning_rate, network, run, time]`:
-        `fb.load_experiment("out/sweep").regret.isel(time=-1).mean("run").plot(hue="network")`.
+        a dataset with, for example, `regret[learning_rate, network, run, time]`, and with
+        `final_regret[learning_rate, network, run]` and `final_expected_regret`, each cell's at its
+        own T: `fb.load_experiment("out/sweep").final_regret.mean("run").plot(hue="network")`.
     """
     import xarray as xr
 
@@ -60,7 +64,7 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     dimensions = [axis.names[0] for axis in manifest.axes]
     data: dict[str, Any] = {}
     for name in wanted:
-        own = DIMENSIONS[name]
+        own = _dimensions(name)
         if not set(own) & set(left_out):
             inside = {dimension: coordinates[dimension] for dimension in own}
             data[name] = ([*dimensions, *own], _stacked(cells, name, sizes, inside))
@@ -80,12 +84,17 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
 
 
 def _wanted(variables: Sequence[str] | None) -> list[str]:
-    unknown = sorted(set(variables or ()) - set(DIMENSIONS))
+    known = [*DIMENSIONS, *FINAL]
+    unknown = sorted(set(variables or ()) - set(known))
     if unknown:
         raise ValueError(
-            f"no variable {', '.join(unknown)} in a result; there are {', '.join(DIMENSIONS)}"
+            f"no variable {', '.join(unknown)} in a result; there are {', '.join(known)}"
         )
-    return list(DIMENSIONS if variables is None else variables)
+    return known if variables is None else list(variables)
+
+
+def _dimensions(name: str) -> tuple[str, ...]:
+    return ("run",) if name in FINAL else DIMENSIONS[name]
 
 
 def _read(
@@ -95,16 +104,20 @@ def _read(
     said = store.status(folder, manifest)
     for path, fault in said.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
-    names = {*wanted, *(dimension for name in wanted for dimension in DIMENSIONS[name])}
+    names = {FINAL.get(name, name) for name in wanted}
+    names.update(dimension for name in wanted for dimension in _dimensions(name))
     cells: dict[Position, tuple[Values, str]] = {}
     for cell in said.done:
         path = store.cell_path(folder, cell.hash)
         try:
-            cells[tuple(cell.position)] = read_arrays(path, sorted(names))
+            values, against = read_arrays(path, sorted(names))
         except (OSError, KeyError) as error:
             warnings.warn(
                 f"{path} cannot be read ({error}); its cell counts as missing", stacklevel=3
             )
+            continue
+        finals = {name: values[FINAL[name]][:, -1] for name in wanted if name in FINAL}
+        cells[tuple(cell.position)] = {**values, **finals}, against
     if not cells:
         raise ValueError(
             f"none of the {len(manifest.cells)} cells in {folder} is done; play them with "
