@@ -144,6 +144,7 @@ def test_the_scheduler_killed_and_restarted(
     machines: Cluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     scheduler = machines.scheduler()
     machines.worker()
@@ -152,6 +153,7 @@ def test_the_scheduler_killed_and_restarted(
     command = [*COMMAND, "--scheduler", machines.address]
     with pytest.raises(SweepError) as caught:
         run_sweep(plan, tmp_path, command, scheduler=machines.address)
+    assert "reconnect" not in capfd.readouterr().err
     safe = cells(tmp_path)
     assert 0 < len(safe) < 12
     assert f"lost the connection to the scheduler at {machines.address}" in str(caught.value)
@@ -215,6 +217,24 @@ def test_no_scheduler(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert str(caught.value).startswith(f"no Dask scheduler answers at {address}")
     assert "start one with dask scheduler" in str(caught.value)
     assert "0 of 12 cells are safe" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:notaport", "http://localhost", "tcp://h", "h", "tcp://:1", "h:99999", "h:0", ""],
+)
+def test_a_malformed_address_is_refused_at_once(plan: Plan, tmp_path: Path, address: str) -> None:
+    with pytest.raises(SweepError) as caught:
+        run_sweep(plan, tmp_path / "out", COMMAND, scheduler=address)
+    assert str(caught.value) == f"--scheduler {address}: write tcp://HOST:PORT"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://10.0.0.1:8786", "tls://a-b.c_d:1", "ucx://[::1]:8786", "localhost:8786"]
+)
+def test_addresses(address: str) -> None:
+    cluster.check_address(address)
 
 
 def test_without_dask(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,6 +207,28 @@ def test_interrupted_and_resumed(
     assert cells(out) == undisturbed
 
 
+@pytest.mark.parametrize("ignored", [False, True])  # Ctrl-C is, in a script's background jobs
+def test_terminated_by_a_batch_system(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: bool
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    interrupt = signal.getsignal(signal.SIGINT)
+
+    def play(batch: run.Batch) -> list[run.Played]:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("it goes on")
+
+    monkeypatch.setattr(run, "play_batch", play)
+    try:
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with pytest.raises(KeyboardInterrupt, match=r"stopped; 0 of 4 cells are safe .*; to go"):
+            run_sweep(plan, tmp_path / "out", COMMAND)
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 def test_killed_and_resumed(
     file: Path, plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 
@@ -56,8 +57,22 @@ def test_options_that_do_not_go_together(file: Path, args: list[str], message: s
     assert message in failed.stderr
 
 
-def test_a_bar_for_those_who_watch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_for_those_who_watch_and_lines_for_a_log(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "fedbandits")
     for show in (False, None, True):
+        caplog.clear()
         with CellProgress(4, 1, show) as bar:
-            bar.advance()
-        assert ("2/4" in capsys.readouterr().err) == (show is True)
+            bar.advance(1)
+        drawn = capsys.readouterr().err
+        assert ("2/4" in drawn) == ("about 0 s left" in drawn) == (show is True)
+        assert caplog.messages == ([] if show else ["2 of 4 cells, 0 s"])
+    with CellProgress(4, 1, True) as bar:
+        bar.advance(3)
+    assert "left" not in capsys.readouterr().err
+
+
+def test_a_log_says_how_far_it_is(file: Path, tmp_path: Path) -> None:
+    done = call("run", file, "--out", tmp_path)
+    assert re.fullmatch(r"2 of 4 cells, \d+ s\n4 of 4 cells, \d+ s\n", done.stderr)

@@ -8,8 +8,10 @@ workers too, at the same path.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping
+import re
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from fedbandits import __version__
@@ -29,8 +31,21 @@ RETRIES = 2
 """How often Dask plays a batch again that raised; what a lost worker held it plays again anyway."""
 
 
+ADDRESS = re.compile(
+    r"((tcp|tls|ucx)://)?(\[[0-9a-fA-F:.%]+\]|[^\s:/\[\]]+):(?P<port>[0-9]{1,5})/?"
+)
+"""Of a scheduler; Dask takes what has no protocol for TCP."""
+
+
 class VersionError(Exception):
     """A worker has another version of this package, or none."""
+
+
+def check_address(scheduler: str) -> None:
+    """Refuse at once what Dask would try for a while and then fail to read."""
+    found = ADDRESS.fullmatch(scheduler)
+    if found is None or not 0 < int(found["port"]) < 2**16:
+        raise SweepError(f"--scheduler {scheduler}: write tcp://HOST:PORT")
 
 
 def play_on_cluster(
@@ -42,25 +57,42 @@ def play_on_cluster(
         batches: what to play.
         scheduler: its address, such as `tcp://127.0.0.1:8786`.
     """
-    client = _connect(scheduler)
-    from distributed import as_completed
+    with _silent_dask():
+        client = _connect(scheduler)
+        from distributed import as_completed
 
+        try:
+            _check_workers(client, scheduler)
+            numbers = {
+                client.submit(
+                    play_on_worker, batch._asdict(), __version__, pure=False, retries=RETRIES
+                ): number
+                for number, batch in batches.items()
+            }
+            finished: Any = as_completed(numbers, loop=client.loop)
+            for future in finished:
+                # Popped, since a worker keeps a result as long as somebody holds its future.
+                number = numbers.pop(future)
+                yield number, _outcome(future, len(batches[number].configs), scheduler)
+                del future
+        finally:
+            client.close(timeout=2)
+
+
+@contextmanager
+def _silent_dask() -> Iterator[None]:
+    """Keep Dask's own lines out of the output: what matters is raised, in our words."""
+    with suppress(ImportError):  # said where it is needed
+        import distributed  # noqa: F401  # it sets levels of its own when imported
+    theirs = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [one.level for one in theirs]
     try:
-        _check_workers(client, scheduler)
-        numbers = {
-            client.submit(
-                play_on_worker, batch._asdict(), __version__, pure=False, retries=RETRIES
-            ): number
-            for number, batch in batches.items()
-        }
-        finished: Any = as_completed(numbers, loop=client.loop)
-        for future in finished:
-            # Popped, since a worker keeps a result as long as somebody holds its future.
-            number = numbers.pop(future)
-            yield number, _outcome(future, len(batches[number].configs), scheduler)
-            del future
+        for one in theirs:
+            one.setLevel(logging.CRITICAL)
+        yield
     finally:
-        client.close(timeout=2)
+        for one, level in zip(theirs, levels, strict=True):
+            one.setLevel(level)
 
 
 def play_on_worker(batch: dict[str, Any], version: str) -> list[Played]:
