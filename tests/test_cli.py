@@ -80,6 +80,7 @@ def test_a_warning_is_one_line(small: Path, tmp_path: Path) -> None:
     [
         (["--set", "problem.agnts=4"], "did you mean 'agents'?"),
         (["--set", "runs=0"], "runs must be a whole number of at least 1, not 0"),
+        (["--set", "sweeep.zip=1"], "'sweeep'; did you mean 'sweep'?"),
         (["--set", "runs"], "--set runs: expected section.key=value"),
     ],
 )
@@ -114,7 +115,8 @@ def test_an_unwritable_folder_is_refused_before_the_run(
     monkeypatch.delattr(Experiment, "simulate")
     failed = call("run", small, "--out", small)  # a file where a folder should be
     assert failed.exit_code == 2
-    assert failed.stderr.startswith("error: ")
+    assert failed.stderr.startswith(f"error: the folder {small} cannot be made (")
+    assert failed.stderr.endswith("); choose another --out\n")
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])

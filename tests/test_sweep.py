@@ -278,7 +278,7 @@ def test_a_folder_that_can_no_longer_be_written(
         with pytest.raises(SweepError) as caught:
             run_sweep(plan, out, COMMAND)
     assert str(caught.value) == (
-        f"{out} cannot be written ({os.strerror(code)}); 3 of 4 cells are safe in {out}, 1 are "
+        f"{out} cannot be written ({os.strerror(code)}); 3 of 4 cells are safe in {out}, 1 is "
         f"missing; {GO_ON}"
     )
     # What is there is whole, nothing half-written lies about, and the rest is the same.
@@ -299,11 +299,17 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_run(
     for name in ("TemporaryFile", "mkstemp"):
         with monkeypatch.context() as patched:
             patched.setattr(tempfile, name, fail)
-            with pytest.raises(SweepError, match=r"cannot be written .* nothing was computed"):
+            with pytest.raises(SweepError, match=r"cannot be written .*; nothing was") as caught:
                 run_sweep(plan, tmp_path / "out", COMMAND)
+            assert ("make room" in str(caught.value)) == (code == errno.ENOSPC)
     (tmp_path / "taken").write_text("")
     with pytest.raises(SweepError, match=r"taken cannot be written .* choose another --out"):
         run_sweep(plan, tmp_path / "taken", COMMAND)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "cells").write_text("")
+    with pytest.raises(SweepError) as caught:
+        run_sweep(plan, tmp_path / "in", COMMAND)
+    assert f"({tmp_path / 'in' / 'cells'}: {os.strerror(errno.EEXIST)})" in str(caught.value)
 
 
 @pytest.mark.parametrize("length", [0, 100, -1])
@@ -422,7 +428,11 @@ def test_one_failing_cell_stops_no_other(
         patched.setattr(batch, "simulate_each", fails_at(0.3))
         done = call("run", file, "--out", tmp_path)
     assert done.exit_code == 1
-    assert "2 cells failed: seed=0, learning_rate=0.3; seed=1, learning_rate=0.3" in done.stderr
+    assert "2 cells failed; the same command tries again\n" in done.stderr
+    for seed in (0, 1):
+        named = f"failed: seed={seed}, learning_rate=0.3: ValueError: no luck with 0.3\n"
+        assert done.stderr.count(named) == 1
+    assert "no luck" not in done.stdout
     folder = tmp_path / "sweep"
     found = said(folder)
     assert [cell.values["algorithm.learning_rate"] for cell in found.done] == [0.1, 0.1]
@@ -507,4 +517,21 @@ def test_long_sweeps_are_cut_short_in_tables(
     from fedbandits import tables
 
     monkeypatch.setattr(tables, "LISTED", 3)
-    assert "and 1 more; fb.load_experiment has them all" in call("results", finished).stdout
+    assert "\nand 1 more\n" in call("results", finished).stdout
+
+
+def test_titles_are_whole_above_narrow_tables(file: Path, tmp_path: Path) -> None:
+    narrow = make_plan(file, ["algorithm.learning_rate=0.1"])
+    store.prepare(tmp_path / "out", store.manifest_of(narrow, COMMAND))
+    assert call("results", tmp_path / "out").stdout.startswith("cells that are missing\n")
+
+
+def test_the_command_that_goes_on_works_from_another_folder(
+    finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.cell_path(finished, plan.hashes[0]).unlink()
+    assert "to play the rest: fedbandits run" in call("results", finished).stdout
+    started = Path.cwd()
+    monkeypatch.chdir(finished)
+    listed = call("results", finished).stdout
+    assert f"to play the rest: cd {started} && fedbandits run" in listed

@@ -309,6 +309,12 @@ def test_the_example() -> None:
     assert plan.batches == ((0, 1, 2), (3, 4, 5))
 
 
+def test_names_that_are_swept_go_by_their_section() -> None:
+    swept = {"name": ["max_degree", "metropolis"]}
+    sweep = expand(config(gossip=swept, algorithm={"name": ["FedExp3", "Exp3"]}))
+    assert sweep.cells[1].title == "gossip=max_degree, algorithm=Exp3"
+
+
 def test_what_the_documentation_shows_is_a_sweep() -> None:
     text = (ROOT / "docs" / "sweeps.md").read_text() + (ROOT / "README.md").read_text()
     shown = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)

@@ -154,7 +154,7 @@ def run(
             "out"
         )
     experiment = config.load_config(file, changes or ())
-    out.mkdir(parents=True, exist_ok=True)  # refused before the run rather than after it
+    _make_folder(out)  # refused before the run rather than after it
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
@@ -192,12 +192,14 @@ def _run_sweep(
         progress=False if quiet else None,
     )
     if not quiet:
-        for table in tables.sweep_tables(folder, store.read_manifest(folder), said):
+        # Each cell that failed was named when it did.
+        shown = said._replace(failed=[])
+        for table in tables.sweep_tables(folder, store.read_manifest(folder), shown):
             _console().print(table)
     _say_written([folder], quiet)
     if said.failed:
-        names = "; ".join(cell.title for cell, _ in said.failed)
-        _say(f"{len(said.failed)} cells failed: {names}", "red", err=True)
+        again = "the same command tries again"
+        _say(f"{tables.counted(len(said.failed), 'cell')} failed; {again}", "red", err=True)
         raise typer.Exit(1)
 
 
@@ -221,7 +223,8 @@ def results(
         _say(f"{path} {fault}; its cell counts as missing", "yellow")
     _say(tables.sweep_line(said))
     if said.others:
-        _say(f"{said.others} more results are of cells that are no longer in the sweep")
+        more = "1 more result is" if said.others == 1 else f"{said.others} more results are"
+        _say(f"{more} of cells that are no longer in the sweep")
     if said.failed or said.missing:
         _say(f"to play the rest: {store.shown_command(manifest)}")
 
@@ -265,7 +268,7 @@ def network(
     """  # noqa: D301
     graph = config.parse_network(spec)
     with _console(err=True).status("distances and eigenvalues (minutes for a million agents)"):
-        shown = [tables.network_table(graph, spec)]
+        shown: list[Any] = [tables.network_table(graph, spec)]
         if graph.connected:
             shown.append(tables.gossip_table(graph, horizon, fastest))
     for table in shown:
@@ -392,7 +395,7 @@ def reproduce(
     chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
-    out.mkdir(parents=True, exist_ok=True)
+    _make_folder(out)
     for name, experiment in chosen.items():
         try:
             section = run_part(name, experiment, options)
@@ -427,6 +430,15 @@ def _run_command(file: Path, changes: list[str] | None, out: Path, more: list[st
     """What the user may type to go on."""
     changed = [word for change in changes or () for word in ("--set", change)]
     return ["fedbandits", "run", str(file), *changed, "--out", str(out), *more]
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"the folder {out} cannot be made ({error.strerror or error}); choose another --out"
+        ) from error
 
 
 def _save_plot(ax: Axes, *paths: Path) -> None:

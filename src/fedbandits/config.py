@@ -223,7 +223,9 @@ def build(
             name, tables, lambda: construct(REGISTRIES[name], config[name], place(name), given)
         )
 
-    _refuse_unknown(config, (*SETTINGS, *SECTIONS), "section or key", Place(str(source)))
+    # [sweep] has been taken out by now; a typo may have meant it.
+    known = (*SETTINGS, *SECTIONS, "sweep")
+    _refuse_unknown(config, known, "section or key", Place(str(source)))
     settings = {key: _setting(key, config[key], place(key)) for key in SETTINGS if key in config}
     _refuse_missing_sections(config, source, place("algorithm"))
     theorem, table = _split_theorem(config["algorithm"], place("algorithm"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from . import catalogue
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.table import Table
 
     from .experiments.section import Table as SectionTable
@@ -22,15 +22,33 @@ LISTED = 40
 """Cells of a sweep that a table shows."""
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
+def _table(*columns: str) -> Table:
     """The first column left-aligned, numbers right."""
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
     return table
+
+
+def _titled(title: str, table: Table, note: str = "") -> Group:
+    """A table between two lines, which a narrow one would break if they were its own."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(Text(title, "bold"), table, *([Text(note, "dim italic")] if note else []))
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> counted(1, "cell"), counted(2, "cell")
+        ('1 cell', '2 cells')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _band(low: float, high: float) -> str:
@@ -39,43 +57,36 @@ def _band(low: float, high: float) -> str:
     return "exact" if low == high else f"{low:,.2f} to {high:,.2f}"
 
 
-def summary_table(result: Result) -> Table:
+def summary_table(result: Result) -> Group:
     """Regret at T with its bands."""
     sizes = result.dataset.sizes
     rounds = int(result.dataset["time"][-1])
-    table = _table(
-        "regret at T",
-        "mean",
-        "95% band",
-        title=f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, {rounds:,} rounds, "
-        f"{sizes['run']} run{'s' * (sizes['run'] > 1)}",
-    )
+    table = _table("regret at T", "mean", "95% band")
     for name, mean, low, high in result.summary().itertuples():
         table.add_row(name, f"{mean:,.2f}", _band(low, high))
-    return table
+    title = (
+        f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, {rounds:,} rounds, "
+        f"{counted(sizes['run'], 'run')}"
+    )
+    return _titled(title, table)
 
 
-def bounds_table(result: Result) -> Table:
+def bounds_table(result: Result) -> Group:
     """The paper's bounds beside the measured regret."""
     sizes = result.dataset.sizes
-    table = _table(
-        "regret at T",
-        "value",
-        "",
-        title=f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, T = "
-        f"{int(result.dataset['time'][-1]):,}",
-    )
+    table = _table("regret at T", "value", "")
     table.columns[2].justify = "left"
     for name, value, remark in result.bounds().itertuples():
         table.add_row(name, f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}", remark)
-    table.caption = (
-        "Lower bounds are about the worst losses there are: on other losses a run may be below."
+    return _titled(
+        f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, T = "
+        f"{int(result.dataset['time'][-1]):,}",
+        table,
+        "Lower bounds are about the worst losses there are: on other losses a run may be below.",
     )
-    table.caption_justify = "left"
-    return table
 
 
-def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Table]:
+def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Group]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
     import xarray as xr
     from rich.markup import escape
@@ -87,27 +98,24 @@ def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Table]:
     tables = []
     names = [name for axis in manifest.axes for name in axis.names]
     if said.done:
-        done = _table(*names, "regret at T", "95% band", title="cells that are done")
+        done = _table(*names, "regret at T", "95% band")
         for cell in said.done[:LISTED]:
             arrays, _ = read_arrays(cell_path(folder, cell.hash), ["regret"])
             at_end = xr.DataArray(arrays["regret"][:, -1], dims="run")
             mean, low, high = (float(x) for x in band(at_end))
             done.add_row(*_parameters(cell), f"{mean:,.2f}", _band(low, high))
-        _cut(done, said.done)
-        tables.append(done)
+        tables.append(_titled("cells that are done", done, _more(said.done)))
     if said.failed:
-        failed = _table(*names, "error", title="cells that failed")
+        failed = _table(*names, "error")
         failed.columns[-1].justify = "left"
         for cell, error in said.failed[:LISTED]:
             failed.add_row(*_parameters(cell), escape(error))
-        _cut(failed, said.failed)
-        tables.append(failed)
+        tables.append(_titled("cells that failed", failed, _more(said.failed)))
     if said.missing:
-        missing = _table(*names, title="cells that are missing")
+        missing = _table(*names)
         for cell in said.missing[:LISTED]:
             missing.add_row(*_parameters(cell))
-        _cut(missing, said.missing)
-        tables.append(missing)
+        tables.append(_titled("cells that are missing", missing, _more(said.missing)))
     return tables
 
 
@@ -115,7 +123,7 @@ def sweep_line(said: Status) -> str:
     """How many cells are done, failed and missing."""
     total = len(said.done) + len(said.failed) + len(said.missing)
     return (
-        f"{total} cells: {len(said.done)} done, {len(said.failed)} failed, "
+        f"{counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
         f"{len(said.missing)} missing"
     )
 
@@ -128,10 +136,8 @@ def _parameters(cell: StoredCell) -> list[str]:
     return [escape(label(value)) for value in cell.values.values()]
 
 
-def _cut(table: Table, rows: Sequence[object]) -> None:
-    if len(rows) > LISTED:
-        table.caption = f"and {len(rows) - LISTED} more; fb.load_experiment has them all"
-        table.caption_justify = "left"
+def _more(rows: Sequence[object]) -> str:
+    return f"and {len(rows) - LISTED} more" if len(rows) > LISTED else ""
 
 
 def communication_line(result: Result) -> str:
@@ -155,13 +161,12 @@ def recommendation_line(result: Result) -> str:
     return f"recommended arm: {arm}, by {counts.max() / counts.sum():.0%} of agents and runs"
 
 
-def section_table(shown: SectionTable) -> Table:
+def section_table(shown: SectionTable) -> Group:
     """A table of a reproduced figure, its note below."""
-    table = _table(*shown.columns, title=shown.title)
+    table = _table(*shown.columns)
     for row in shown.rows:
         table.add_row(*row)
-    table.caption, table.caption_justify = shown.note or None, "left"
-    return table
+    return _titled(shown.title, table, shown.note)
 
 
 def print_catalogue(section: str, console: Console) -> None:
@@ -179,7 +184,7 @@ def print_catalogue(section: str, console: Console) -> None:
     console.print()
 
 
-def network_table(graph: Network, title: str) -> Table:
+def network_table(graph: Network, title: str) -> Group:
     """Size, degrees and distances."""
     degrees = graph.degrees
     connected = graph.connected
@@ -191,11 +196,11 @@ def network_table(graph: Network, title: str) -> Table:
         "algebraic connectivity": f"{graph.algebraic_connectivity:.4g}",
         "diameter": f"{graph.diameter}" if connected else "infinite: not connected",
     }
-    table = _table("", "", title=title)
+    table = _table("", "")
     table.show_header = False
     for name, value in rows.items():
         table.add_row(name, value)
-    return table
+    return _titled(title, table)
 
 
 def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:

@@ -120,11 +120,14 @@ def find_axes(config: Mapping[str, Any], source: str) -> dict[str, list[Any]]:
 def short_names(paths: Sequence[str]) -> dict[str, str]:
     """The last part of each path where it is the only one of that name, else the whole path.
 
+    What has a name goes by what it is, as where the whole table is swept.
+
     Example:
-        >>> short_names(["seed", "problem.seed", "algorithm.exploration.c"])
-        {'seed': 'seed', 'problem.seed': 'problem.seed', 'algorithm.exploration.c': 'c'}
+        >>> short_names(["seed", "problem.seed", "algorithm.exploration.c", "gossip.name"])
+        {'seed': 'seed', 'problem.seed': 'problem.seed', 'algorithm.exploration.c': 'c',
+         'gossip.name': 'gossip'}
     """
-    last = [path.rpartition(".")[2] for path in paths]
+    last = [path.removesuffix(".name").rpartition(".")[2] for path in paths]
     return {
         path: path if last.count(name) > 1 or name in RESERVED else name
         for path, name in zip(paths, last, strict=True)

@@ -158,15 +158,15 @@ def _save(folder: Path, cell: store.StoredCell, outcome: Played, done: set[str])
             store.save_cell(folder, cell.hash, outcome.dataset)
             done.add(cell.hash)
     except OSError as error:
-        raise SweepError(f"{folder} cannot be written ({error.strerror or error})") from error
+        raise SweepError(store.unwritable(folder, error)) from error
 
 
 def _safe(done: set[str], plan: Plan, folder: Path, command: Sequence[str]) -> str:
     """What is kept and how to go on."""
-    total = len(plan.hashes)
+    total, safe = len(plan.hashes), len(done)
     return (
-        f"{len(done)} of {total} cells are safe in {folder}, {total - len(done)} are missing; to "
-        f"go on: {shlex.join(command)}"
+        f"{safe} of {total} cells {'is' if safe == 1 else 'are'} safe in {folder}, {total - safe} "
+        f"{'is' if total - safe == 1 else 'are'} missing; to go on: {shlex.join(command)}"
     )
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
 import tempfile
@@ -70,6 +71,7 @@ class Manifest:
     Attributes:
         version: of the package that plays it.
         command: what plays it, and what is missing of it.
+        folder: where it was typed; names of files in it start there.
         config: the configuration, lists and all.
         axes: what is swept.
         cells: all of them, the last axis varying fastest.
@@ -77,6 +79,7 @@ class Manifest:
 
     version: str
     command: list[str]
+    folder: str
     config: dict[str, Any]
     axes: list[StoredAxis]
     cells: list[StoredCell]
@@ -109,6 +112,7 @@ def manifest_of(plan: Plan, command: list[str]) -> Manifest:
     return Manifest(
         __version__,
         command,
+        str(Path.cwd()),
         plan.config,
         [
             StoredAxis(
@@ -158,10 +162,16 @@ def prepare(folder: Path, manifest: Manifest, *, force: bool = False) -> None:
         with atomic_write(folder / MANIFEST) as file:
             file.write(text.encode())
     except OSError as error:
+        room = "make room there or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         raise SweepError(
-            f"{folder} cannot be written ({error.strerror or error}); nothing was computed. Make "
-            "room there or choose another --out"
+            f"{unwritable(folder, error)}; nothing was computed; {room}choose another --out"
         ) from error
+
+
+def unwritable(folder: Path, error: OSError) -> str:
+    """Says which path of a sweep's folder cannot be written, and why."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{folder} cannot be written ({where}{error.strerror or error})"
 
 
 def read_manifest(folder: str | Path) -> Manifest:
@@ -184,6 +194,7 @@ def read_manifest(folder: str | Path) -> Manifest:
         return Manifest(
             found["version"],
             found["command"],
+            found.get("folder", ""),
             found["config"],
             [StoredAxis(**axis) for axis in found["axes"]],
             [StoredCell(**cell) for cell in found["cells"]],
@@ -197,7 +208,10 @@ def read_manifest(folder: str | Path) -> Manifest:
 
 def shown_command(manifest: Manifest) -> str:
     """What to type to play what is missing."""
-    return shlex.join(manifest.command)
+    command = shlex.join(manifest.command)
+    if manifest.folder in ("", str(Path.cwd())):
+        return command
+    return f"cd {shlex.quote(manifest.folder)} && {command}"
 
 
 def status(folder: str | Path, manifest: Manifest) -> Status:
