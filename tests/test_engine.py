@@ -22,6 +22,7 @@ from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
 from fedbandits.engine import checkpoint
 from fedbandits.engine.plan import Plan, plan
+from fedbandits.engine.record import Record
 from fedbandits.engine.trajectory import trajectory
 
 PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=0)
@@ -172,6 +173,32 @@ def test_resumed_is_bit_identical(error: type[BaseException], name: str, tmp_pat
     assert sum(t <= 1000 for t in losses.asked) < 64
     assert resumed.dataset.identical(undisturbed.dataset)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["add", "save"])
+def test_stopped_at_any_moment_the_last_checkpoint_stands(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second Ctrl-C ends at once, in the middle of recording or of saving."""
+    problem = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=1500, seed=0)
+    undisturbed = fb.simulate(problem, fb.FedExp3(), GOSSIP, runs=2)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)  # a checkpoint after every chunk
+    owner: Any = Record if moment == "add" else checkpoint.Checkpoint
+    original, calls = getattr(owner, moment), []
+
+    def stops(*args: Any) -> None:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        original(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, moment, stops)
+        with pytest.raises(KeyboardInterrupt):
+            fb.simulate(problem, fb.FedExp3(), GOSSIP, runs=2, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    resumed = fb.simulate(problem, fb.FedExp3(), GOSSIP, runs=2, checkpoint=tmp_path)
+    assert resumed.dataset.identical(undisturbed.dataset)
 
 
 def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> None:

@@ -128,3 +128,22 @@ def test_disagreement_stays_below_both_bounds(
     # What they are worth: the first is within ten times the truth, the paper's a hundred above.
     assert tight.max() < 10 * disagreement.max()
     assert paper > 100 * disagreement.max()
+
+
+@pytest.mark.parametrize("arms", [5, 64, 65, 1000])
+def test_an_arm_of_probability_zero_is_never_drawn(arms: int) -> None:
+    """Also not where rounding moves a sum over many arms: u is put just beside every sum."""
+    import jax.numpy as jnp
+
+    from fedbandits.arrays import sample
+
+    rng = np.random.default_rng(arms)
+    p = rng.exponential(size=(arms, 200)) * (rng.uniform(size=(arms, 200)) < 0.5)
+    p[rng.integers(arms), :] += 0.1
+    p = (p / p.sum(axis=0)).astype(np.float32)
+    sums = np.asarray(jnp.cumulative_sum(jnp.asarray(p), axis=0))
+    for k in range(0, arms, max(1, arms // 50)):
+        for nudge in (-1e-7, 0.0, 1e-7):
+            u = np.clip(sums[k] / sums[-1] + nudge, 0, 1 - 1e-7).astype(np.float32)
+            drawn = np.asarray(sample(jnp.asarray(p), jnp.asarray(u)))
+            assert (p[drawn, np.arange(200)] > 0).all()

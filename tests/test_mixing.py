@@ -90,6 +90,14 @@ def test_forms_of_accelerators_are_the_matrix(
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
 
 
+def test_no_edges_are_no_matter_on_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
+    mix = mixing.mixer(fb.gossip.none(fb.networks.ring(300)), fb.GossipUCB(), "float32")
+    x = np.random.default_rng(0).uniform(size=(3, 2, 300)).astype(np.float32)
+    for how in ("average", "maximum"):
+        np.testing.assert_array_equal(mix.combine(how, x, np.zeros(2)), x)
+
+
 @pytest.mark.parametrize("spread", [1, 5, 11, 12, 500])
 def test_counts_far_apart_are_compared_too(spread: int) -> None:
     """One product tells counts apart that are near the largest; others take the long way."""

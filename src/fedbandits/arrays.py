@@ -54,7 +54,9 @@ def sample(p: Array, uniform: Array) -> Array:
     """
     xp = p.__array_namespace__()
     if p.shape[0] > _UNROLLED_ARMS:
-        cumulative = xp.cumulative_sum(p, axis=0)
+        # Sums of many may move by rounding where an arm adds nothing: those are taken back.
+        cumulative = xp.where(p > 0, xp.cumulative_sum(p, axis=0), -xp.inf)
+        cumulative = xp.maximum.accumulate(cumulative, axis=0)
         return once((cumulative[:-1] <= uniform * cumulative[-1]).sum(axis=0, dtype=xp.int32))
     # JAX's cumulative sum is a windowed reduction on a CPU, and slow (benchmarks/layout.py).
     sums = [p[0]]
@@ -91,7 +93,7 @@ def expectation(p: Array, values: Array) -> Array:
     """
     xp = p.__array_namespace__()
     if p.shape[0] > _UNROLLED_ARMS:
-        return xp.tensordot(values, p, axes=1)
+        return (p * values.reshape((-1,) + (1,) * (p.ndim - 1))).sum(axis=0)
     return once(functools.reduce(xp.add, [p[k] * values[k] for k in range(p.shape[0])]))
 
 

@@ -16,6 +16,8 @@ def keep_compiled_programs() -> None:
     A second command then starts in seconds less. Whoever sets JAX_COMPILATION_CACHE_DIR, or turns
     JAX_ENABLE_COMPILATION_CACHE off, has chosen otherwise.
     """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
     try:
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = caches / "fedbandits" / _machine()

@@ -48,6 +48,8 @@ def simulate_each(
         >>> [result.config["algorithm"]["learning_rate"]["value"] for result in each]
         [0.1, 0.3]
     """
+    if not algorithms:
+        return []
     with precision(dtype):
         starts = [
             prepare(problem, algorithm, gossip, runs, seed, against, dtype)

@@ -86,11 +86,27 @@ def play_chunks(
             record.add(first, curves, totals)
         bar.update(first + rounds - 1)
 
+    def save() -> None:
+        """Keep what is done so far.
+
+        Called where `done`, `carry` and `pending` are of one moment. After an error anywhere else,
+        or a second Ctrl-C, the last file stands.
+        """
+        if keeper is not None and done:
+            settle()
+            keeper.save(done, carry, records[0])
+
     try:
         with calm_interrupts() as interruption:
             while done < problem.horizon:
                 rounds, block = chunks.after(done)
-                losses = _block(problem, done + 1, rounds) if traced is None else traced
+                losses = traced
+                if traced is None:
+                    try:
+                        losses = _block(problem, done + 1, rounds)
+                    except BaseException:  # a user's function may do anything
+                        save()
+                        raise
                 if heavy:
                     settle()
                 carry, *outcome = play(
@@ -112,26 +128,16 @@ def play_chunks(
                 pending = (done + 1, rounds, outcome)
                 done += rounds
                 if interruption.requested:
+                    save()
                     raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
                 if keeper is not None and keeper.due():
-                    settle()
-                    keeper.save(done, carry, records[0])
+                    save()
             settle()
-    except BaseException:
-        # Where a chunk failed, the state before it was donated: the last file stands.
-        if keeper is not None and pending is not None and not _donated(carry):
-            settle()
-            keeper.save(done, carry, records[0])
-        raise
     finally:
         bar.close()
     if keeper is not None:
         keeper.discard()
     return carry
-
-
-def _donated(carry: Carry) -> bool:
-    return any(x.is_deleted() for x in jax.tree.leaves(carry))
 
 
 def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:

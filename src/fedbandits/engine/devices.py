@@ -86,6 +86,8 @@ def _chosen(devices: int | Sequence[jax.Device] | None) -> list[jax.Device]:
     if isinstance(devices, Sequence):
         if not devices or not all(isinstance(device, jax.Device) for device in devices):
             raise TypeError(f"devices must be a number or some of jax.devices(), not {devices!r}")
+        if len(set(devices)) < len(devices):
+            raise ValueError(f"devices has the same device twice: {devices!r}")
         return list(devices)
     count = checks.whole(devices, "devices", least=1)
     if count > len(there_are):

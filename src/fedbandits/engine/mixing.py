@@ -77,7 +77,8 @@ class Links:
         what an agent hears sums to between B^(-d) and B^(1-d) for the smallest d among its
         neighbours: the exponent tells d. Float32 has room for 8 values of d at 20,000 agents.
         Play counts are whole numbers, and what agents have heard of them differs by no more than
-        news can be late, the diameter; dense graphs have small ones.
+        news can be late, the diameter; dense graphs have small ones. Exact to the last bit of the
+        largest value of all.
         """
         agents = x.shape[-1]
         bits = agents.bit_length() + 1
@@ -323,7 +324,7 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
         return Complete(np.asarray(weight[0], dtype))
     if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
         return None
-    if jax.default_backend() != "cpu" and np.ptp(weight) < 1e-12:
+    if jax.default_backend() != "cpu" and len(weight) and np.ptp(weight) < 1e-12:
         distances, bit = np.unique(source - target, return_inverse=True)
         if len(distances) <= 8 and np.abs(distances).max() <= agents // 8:
             linked = np.zeros(agents, np.uint8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -32,8 +31,6 @@ from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
     from fedbandits.results import Result
-
-logger = logging.getLogger("fedbandits")
 
 one_per_core()
 
