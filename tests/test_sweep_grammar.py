@@ -320,3 +320,30 @@ def test_what_the_documentation_shows_is_a_sweep() -> None:
     shown = re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     sizes = [len(expand(tomllib.loads(block)).cells) for block in shown]
     assert sizes == [18, 6, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({"algorithm": {"name": "Exp3", "learning.rate": [1, 2]}}, "a name has no dot"),
+        ({"seed": [0, 1], "sweep": {"zip": 5}}, "zip is 5; write zip"),
+        ({"seed": [0, 1], "sweep": {"zip": [[["seed"], "runs"]]}}, "not a list of two or more"),
+        ({"seed": [10**400, 10**400]}, "twice"),
+    ],
+)
+def test_odd_files_are_refused_in_words(odd: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        expand(odd)
+
+
+def test_a_cell_is_the_same_however_its_numbers_are_written(tmp_path: Path) -> None:
+    def name(rate: float) -> str:
+        return cell_hash({"algorithm": {"name": "Exp3", "learning_rate": rate}}, tmp_path)
+
+    assert name(1) == name(1.0)
+    assert name(1) != name(2)
+    missing = [
+        cell_hash({"network": {"name": "read_graphml", "path": file}}, tmp_path)
+        for file in ("a.graphml", "b.graphml")
+    ]
+    assert missing[0] != missing[1]  # not the same experiment, only both not there

@@ -179,6 +179,8 @@ def _search(
     elif isinstance(value, Mapping):
         takes = _takes(value, registry)
         for key, item in value.items():
+            if "." in key:
+                raise ConfigError(f"{source}: {path} has the key {key!r}; a name has no dot")
             accepts = takes.get(key, "")
             _search(
                 item,
@@ -240,8 +242,8 @@ def _takes(table: Mapping[str, Any], registry: Registry | None) -> dict[str, str
 def _refuse_duplicates(values: Sequence[Any], path: str, source: str) -> None:
     seen: set[str] = set()
     for value in values:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        text = canonical(float(value) if number else value)
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+        text = canonical(float(value) if whole else value)
         if text in seen:
             raise ConfigError(f"{source}: {path} has {label(value)} twice; remove one")
         seen.add(text)
@@ -268,9 +270,13 @@ def _groups(swept: Mapping[str, list[Any]], table: Any, source: str) -> dict[str
     for key in table:
         if key != "zip":
             raise ConfigError(f"{place}: {unknown('key', key, ['zip'])}")
+    listed = table.get("zip", [])
+    if not isinstance(listed, list):
+        raise ConfigError(f"{place}: zip is {label(listed)}; write {example}")
     groups: dict[str, tuple[str, ...]] = {}
-    for group in table.get("zip", []):
-        if not isinstance(group, list) or len(group) < 2:
+    for group in listed:
+        names = isinstance(group, list) and all(isinstance(path, str) for path in group)
+        if not names or len(group) < 2:
             raise ConfigError(
                 f"{place}: {label(group)} is not a list of two or more parameters; write {example}"
             )

@@ -1,6 +1,7 @@
 """What makes a cell the cell it is: its configuration and the contents of the files it names.
 
-Not the folder it lies in, nor the order of its keys, nor whether a default is written out.
+Not the folder it lies in, nor the order of its keys, nor whether a number is written 1 or 1.0, nor
+whether the defaults of runs, seed, dtype and against are written out.
 """
 
 from __future__ import annotations
@@ -43,7 +44,23 @@ def cell_hash(config: Mapping[str, Any], folder: Path) -> str:
 
 def identity(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The configuration with every file it names replaced by what is in the file."""
-    return _with_files(config, lambda name: {"content": content_hash(folder / name)})
+
+    def content(name: str) -> dict[str, str]:
+        found = content_hash(folder / name)
+        return {"missing": name} if found is None else {"content": found}
+
+    plain: dict[str, Any] = _numbers_alike(_with_files(config, content))
+    return plain
+
+
+def _numbers_alike(value: Any) -> Any:
+    """Whole numbers as floats, wherever they stand; those that no float holds stay."""
+    if isinstance(value, Mapping):
+        return {key: _numbers_alike(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers_alike(item) for item in value]
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    return float(value) if whole else value
 
 
 def files_of(config: Mapping[str, Any]) -> list[str]:

@@ -57,6 +57,8 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     import xarray as xr
 
     manifest = store.read_manifest(folder)
+    if isinstance(variables, str):
+        raise TypeError(f"variables must be a list of names: write [{variables!r}]")
     wanted = _wanted(variables)
     cells = _read(Path(folder), manifest, wanted)
     coordinates, left_out = _common([values for values, _ in cells.values()])

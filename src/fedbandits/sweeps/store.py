@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import shlex
 import tempfile
 from dataclasses import asdict, dataclass
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 MANIFEST = "sweep.json"
+
+logger = logging.getLogger("fedbandits")
 
 
 class SweepError(OSError):
@@ -144,6 +147,11 @@ def prepare(folder: Path, manifest: Manifest, *, force: bool = False) -> None:
                 f"{folder} holds results of fedbandits {there.version}, and this is "
                 f"{manifest.version}: they are not mixed. Choose another --out, or redo them with "
                 "--force"
+            )
+        gone = {cell.hash for cell in there.cells} - {cell.hash for cell in manifest.cells}
+        if gone:
+            logger.info(
+                "%s held another sweep, %d cells of which are not in this", folder, len(gone)
             )
     try:
         for name in ("cells", "failed"):
