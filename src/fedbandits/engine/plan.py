@@ -43,13 +43,16 @@ class Plan(NamedTuple):
 
 def plan(problem: Problem, runs: int) -> Plan:
     """Chunks for this problem and number of runs."""
-    table = problem.agents * problem.arms
-    cells = _CELLS_CPU if jax.default_backend() == "cpu" else _CELLS_ACCELERATOR
+    table, cpu = problem.agents * problem.arms, jax.default_backend() == "cpu"
+    held = max(1, _PLAYS // (runs * problem.agents))
+    cells = _CELLS_CPU if cpu else _CELLS_ACCELERATOR
     most = min(_ROUNDS, problem.horizon, max(1, cells // (table * runs)))
+    if cpu:  # one block: a loop inside a loop takes twice as long there
+        most = min(most, held)
     if not problem.traced:
         most = max(1, min(most, _LOSSES // table))
     rounds = _even(problem.horizon, most)
-    block = _even(rounds, max(1, min(rounds, _PLAYS // (runs * problem.agents))))
+    block = _even(rounds, min(rounds, held))
     return Plan(problem.horizon, rounds - rounds % block, block, ahead=block * table <= _LOSSES)
 
 
