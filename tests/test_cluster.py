@@ -191,8 +191,9 @@ def test_a_late_worker_of_another_version_is_refused(monkeypatch: pytest.MonkeyP
         def result(self) -> None:
             raise cluster.VersionError("a worker has fedbandits 0.1.0, and this is 9.0")
 
+    refused: Any = Refused()  # all of a future that is looked at
     with pytest.raises(SweepError, match="install the same on all workers"):
-        cluster._outcome(Refused(), 2, "tcp://nowhere:1")  # type: ignore[arg-type]
+        cluster._outcome(refused, 2, "tcp://nowhere:1")
 
 
 def test_a_batch_that_kills_every_worker_fails_alone() -> None:
@@ -200,7 +201,8 @@ def test_a_batch_that_kills_every_worker_fails_alone() -> None:
         def result(self) -> None:
             raise RuntimeError("Attempted to run task on 4 different workers,\n all died")
 
-    outcomes = cluster._outcome(Killed(), 2, "tcp://nowhere:1")  # type: ignore[arg-type]
+    killed: Any = Killed()
+    outcomes = cluster._outcome(killed, 2, "tcp://nowhere:1")
     assert [played.dataset for played in outcomes] == [None, None]
     assert outcomes[0].error == (
         "RuntimeError: Attempted to run task on 4 different workers, all died"

@@ -509,29 +509,3 @@ def test_what_cells_share_is_made_once_in_a_process(
             monkeypatch.setitem(registry, name, functools.wraps(make)(count))
     run_sweep(make_plan(file), tmp_path / "out", COMMAND)
     assert sorted(made) == ["gossip", "network", "problem"]
-
-
-def test_long_sweeps_are_cut_short_in_tables(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from fedbandits import tables
-
-    monkeypatch.setattr(tables, "LISTED", 3)
-    assert "\nand 1 more\n" in call("results", finished).stdout
-
-
-def test_titles_are_whole_above_narrow_tables(file: Path, tmp_path: Path) -> None:
-    narrow = make_plan(file, ["algorithm.learning_rate=0.1"])
-    store.prepare(tmp_path / "out", store.manifest_of(narrow, COMMAND))
-    assert call("results", tmp_path / "out").stdout.startswith("cells that are missing\n")
-
-
-def test_the_command_that_goes_on_works_from_another_folder(
-    finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.cell_path(finished, plan.hashes[0]).unlink()
-    assert "to play the rest: fedbandits run" in call("results", finished).stdout
-    started = Path.cwd()
-    monkeypatch.chdir(finished)
-    listed = call("results", finished).stdout
-    assert f"to play the rest: cd {started} && fedbandits run" in listed

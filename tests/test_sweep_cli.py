@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import fedbandits as fb
+from fedbandits import tables
 from fedbandits.sweeps import store
+from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.progress import CellProgress
 
-from .test_sweep import SWEEP, call
+from .test_sweep import COMMAND, SWEEP, call
 
 
 @pytest.fixture
@@ -76,3 +78,30 @@ def test_a_bar_for_those_who_watch_and_lines_for_a_log(
 def test_a_log_says_how_far_it_is(file: Path, tmp_path: Path) -> None:
     done = call("run", file, "--out", tmp_path)
     assert re.fullmatch(r"2 of 4 cells, \d+ s\n4 of 4 cells, \d+ s\n", done.stderr)
+
+
+def begun(file: Path, *changes: str) -> Path:
+    """The folder of a sweep of which nothing is played yet."""
+    folder = file.parent / "begun"
+    store.prepare(folder, store.manifest_of(make_plan(file, changes), COMMAND))
+    return folder
+
+
+def test_long_sweeps_are_cut_short_in_tables(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "LISTED", 3)
+    assert "\nand 1 more\n" in call("results", begun(file)).stdout
+
+
+def test_titles_are_whole_above_narrow_tables(file: Path) -> None:
+    narrow = begun(file, "algorithm.learning_rate=0.1")
+    assert call("results", narrow).stdout.startswith("cells that are missing\n")
+
+
+def test_the_command_that_goes_on_works_from_another_folder(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, started = begun(file), Path.cwd()
+    assert "to play the rest: fedbandits run" in call("results", folder).stdout
+    monkeypatch.chdir(folder)
+    listed = call("results", folder).stdout
+    assert f"to play the rest: cd {started} && fedbandits run" in listed

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits import results
 from fedbandits.sweeps import store
-from fedbandits.sweeps.load import DIMENSIONS
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.run import run_sweep
 
@@ -116,10 +114,6 @@ def test_agents_and_arms_with_names(tmp_path: Path) -> None:
     data = fb.load_experiment(play(tmp_path, "seed=[0, 1]", text=text))
     assert data["agent"].to_numpy().tolist() == ["b", "ä"]
     assert data["arm_loss"].sel(arm="y", time=2).to_numpy().tolist() == [1.0, 1.0]
-
-
-def test_every_variable_is_known() -> None:
-    assert set(DIMENSIONS) == results.VARIABLES
 
 
 def test_nothing_is_done(tmp_path: Path) -> None:

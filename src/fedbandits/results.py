@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
 
-VARIABLES = {
-    "regret",
-    "expected_regret",
-    "worst_regret",
-    "agent_regret",
-    "agent_expected_regret",
-    "arm_loss",
-    "arm_frequency",
-    "recommended_arm",
+DIMENSIONS = {
+    "regret": ("run", "time"),
+    "expected_regret": ("run", "time"),
+    "worst_regret": ("time",),
+    "agent_regret": ("run", "agent"),
+    "agent_expected_regret": ("run", "agent"),
+    "arm_loss": ("time", "arm"),
+    "arm_frequency": ("run", "time", "arm"),
+    "recommended_arm": ("run", "agent"),
 }
+"""Of the variables; see `Result`."""
+
 ATTRIBUTES = {"config", "communication", "against"}
 
 LEVEL = 0.95
@@ -230,7 +232,7 @@ def load(path: str | Path) -> Result:
         raise ValueError(
             f"{source} is a fedbandits result of layout {found}; this version reads {FORMAT}"
         )
-    missing = (VARIABLES | ATTRIBUTES) - set(data.data_vars) - set(data.attrs)
+    missing = (DIMENSIONS.keys() | ATTRIBUTES) - set(data.data_vars) - set(data.attrs)
     if missing:
         raise ValueError(f"{source} lacks {', '.join(sorted(missing))}; it may be damaged")
     return Result(data)

@@ -15,14 +15,14 @@ from typing import Any
 
 from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
 from fedbandits.config import ConfigError, unknown
-from fedbandits.results import VARIABLES
+from fedbandits.results import DIMENSIONS
 
 Registry = Mapping[str, Callable[..., Any]]
 
 SWEEP = "sweep"
 """The key of the explicit form, and the section that says which axes vary together."""
 
-RESERVED = {"run", "time", "agent", "arm", *VARIABLES}
+RESERVED = {"run", "time", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
 
 _LISTS = re.compile(r"\b(list|tuple|Sequence|Iterable|ndarray|ArrayLike|Any)\b")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbandits.results import DIMENSIONS
+
 from . import store
 from .grammar import label
 
@@ -18,18 +20,6 @@ if TYPE_CHECKING:
 
 Position = tuple[int, ...]
 Values = dict[str, np.ndarray[Any, Any]]
-
-DIMENSIONS = {
-    "regret": ("run", "time"),
-    "expected_regret": ("run", "time"),
-    "worst_regret": ("time",),
-    "agent_regret": ("run", "agent"),
-    "agent_expected_regret": ("run", "agent"),
-    "arm_loss": ("time", "arm"),
-    "arm_frequency": ("run", "time", "arm"),
-    "recommended_arm": ("run", "agent"),
-}
-"""Of the variables of a result; see `Result`."""
 
 FINAL = {"final_regret": "regret", "final_expected_regret": "expected_regret"}
 """At each cell's own T, and of which variable: the last round of all is not the last of each."""
