@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
+from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
 from fedbandits.engine import mixing, plan, pytrees, rounds
 from fedbandits.engine.rounds import compilations
@@ -81,7 +82,8 @@ DECLARED = {
 
 @every_algorithm
 def test_what_leaves_is_declared(name: str) -> None:
-    algorithm = ALGORITHMS[name]
+    gossip = gossip_on(fb.networks.path(2))
+    algorithm = ALGORITHMS[name].set_up(Setting(3, 2, gossip))
     leaves = {leaf: (x.kind, x.combine) for leaf, x in algorithm.leaves.items()}
     assert leaves == DECLARED[name]
     state = algorithm.init(3, 2)
@@ -187,18 +189,23 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str) -> None:
     W = gossip.matrix.toarray()
     linked = network.adjacency.toarray() + np.eye(agents)
     losses = random_losses(agents, arms, horizon, 3)
-    algorithm = ALGORITHMS[name]
+    algorithm = ALGORITHMS[name].set_up(Setting(arms, agents, gossip))
     engine = trajectory(fb.problems.from_tensor(losses), algorithm, gossip)
     states = [algorithm.init(arms, agents, (), np.float64) for _ in range(agents)]
+    near = network.distances() <= algorithm.hops
+    past = [[algorithm.message(state) for state in states]] * (algorithm.hops - 1)  # of zeros
     for t in range(1, horizon + 1):
-        sent = [algorithm.message(state) for state in states]
+        past.append([algorithm.message(state) for state in states])
+        sent, old = past[-1], past[-algorithm.hops]
         for v in range(agents):
-            received = {
-                leaf: sum(W[u, v] * sent[u][leaf] for u in range(agents))
-                if declared.combine == "average"
-                else np.max([sent[u][leaf] for u in range(agents) if linked[u, v]], axis=0)
-                for leaf, declared in algorithm.leaves.items()
-            }
+            received = {}
+            for leaf, declared in algorithm.leaves.items():
+                now, then = (np.stack([m[leaf] for m in x], axis=-1) for x in (sent, old))
+                received[leaf] = {
+                    "average": now @ W[:, v],
+                    "maximum": now[..., linked[v] > 0].max(axis=-1),
+                    "flood": then[..., near[v]].sum(axis=-1),
+                }[declared.combine]
             p = algorithm.distribution(states[v], t)
             np.testing.assert_allclose(engine.distribution[t - 1, 0, v], p, rtol=1e-9, atol=1e-12)
             action = sample(p, engine.luck.action[t - 1, 0, v])

@@ -14,15 +14,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array
 
+if TYPE_CHECKING:
+    from fedbandits.gossip import Gossip
+
 Kind = Literal["estimate", "count", "raw"]
-Combine = Literal["average", "maximum"]
+Combine = Literal["average", "maximum", "flood"]
 Feedback = Literal["bandit", "full"]
 
 S = TypeVar("S")
@@ -36,12 +39,32 @@ class Leaf:
         kind: `estimate` (computed from losses), `count` (how often an arm was played) or `raw`
             (an arm or a loss as it was). A declaration of what leaves, not a privacy guarantee:
             neighbours can reconstruct arms and losses from estimates.
-        combine: `average` by the gossip matrix, `Σ_u W_uv x^u`; or `maximum` over the agent and
-            its neighbours in the network.
+        combine: `average` by the gossip matrix, `Σ_u W_uv x^u`; `maximum` over the agent and its
+            neighbours in the network; or `flood`, passed on from agent to agent: what arrives in
+            round t is the sum of what everyone within `hops` hops, the agent included, sent in
+            round t - hops + 1, which is the first round it can have come from that far.
+        one_hot: at most one entry is not zero, so that its number and value are all that is sent.
     """
 
     kind: Kind
     combine: Combine
+    one_hot: bool = False
+
+
+class Setting(NamedTuple):
+    """What every agent is told before round 1; nothing of the losses.
+
+    Attributes:
+        arms: number of arms, K.
+        agents: number of agents in the network, N.
+        gossip: the network and its matrix; None where there is none.
+        actions: the arms as vectors, `[K, d]`, where the problem has them.
+    """
+
+    arms: int
+    agents: int
+    gossip: Gossip | None = None
+    actions: Array | None = None
 
 
 class Algorithm(ABC, Generic[S]):
@@ -57,6 +80,16 @@ class Algorithm(ABC, Generic[S]):
 
     leaves: ClassVar[Mapping[str, Leaf]] = {}
     """What leaves the agent, by name. Empty: nothing does."""
+
+    hops: int = 1
+    """How far a leaf is flooded, where one is; a field with the metadata `{"static": True}`."""
+
+    def set_up(self, setting: Setting) -> Self:  # noqa: ARG002
+        """The algorithm with what it needs to know of the network and the arms filled in.
+
+        Called once before round 1. What was given by hand stays as it is.
+        """
+        return self
 
     @abstractmethod
     def init(

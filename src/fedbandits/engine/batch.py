@@ -55,10 +55,11 @@ def simulate_each(
             prepare(problem, algorithm, gossip, runs, seed, against, dtype)
             for algorithm in algorithms
         ]
-        kinds = {jax.tree.structure(algorithm) for algorithm in algorithms}
+        ready = [start.algorithm for start in starts]
+        kinds = {jax.tree.structure(algorithm) for algorithm in ready}
         if len(kinds) > 1:
             raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *algorithms)
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
         carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
         carry = play_chunks(
             *(play_each, problem, stacked, starts[0].mix, carry),
@@ -67,11 +68,11 @@ def simulate_each(
         )
         return [
             finish(
-                *(start, problem, algorithm, gossip),
+                *(start, problem, gossip),
                 jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
                 against,
             )
-            for h, (start, algorithm) in enumerate(zip(starts, algorithms, strict=True))
+            for h, start in enumerate(starts)
         ]
 
 

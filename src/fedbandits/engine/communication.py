@@ -8,6 +8,9 @@ from typing import NamedTuple
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.gossip import Gossip
 
+_STAMP = 8
+"""Bytes of the agent and the round that a record passed on carries."""
+
 
 class Communication(NamedTuple):
     """The mean over agents of what one agent sends in one round.
@@ -36,12 +39,34 @@ def communication(
     leaves = {name: leaf.kind for name, leaf in algorithm.leaves.items()}
     if gossip is None or not leaves:
         return Communication(0.0, 0.0, dict(leaves))
-    edges = {"average": _edges_of_averages(gossip), "maximum": _edges_of_maxima(gossip)}
-    sent = {name: edges[leaf.combine] for name, leaf in algorithm.leaves.items()}
-    agents = gossip.network.agents
+    combined = {leaf.combine for leaf in algorithm.leaves.values()}
+    counts = {
+        "average": _edges_of_averages(gossip),
+        "maximum": _edges_of_maxima(gossip),
+        "flood": _edges_of_maxima(gossip),
+    }
+    records = _records(gossip, algorithm.hops) if "flood" in combined else 0
     # Leaves bound for the same neighbour travel in one message.
-    total = sum(count * sizes[name] for name, count in sent.items())
-    return Communication(max(sent.values()) / agents, total / agents, dict(leaves))
+    messages = max(counts[how] for how in combined)
+    total = sum(
+        records * (sizes[name] + _STAMP)
+        if leaf.combine == "flood"
+        else counts[leaf.combine] * sizes[name]
+        for name, leaf in algorithm.leaves.items()
+    )
+    agents = gossip.network.agents
+    return Communication(messages / agents, total / agents, dict(leaves))
+
+
+def _records(gossip: Gossip, hops: int) -> int:
+    """Records that cross an edge in a round of flooding, over all directed edges.
+
+    Every agent passes on to each neighbour, once, the records of all agents up to hops - 1 away.
+    """
+    if gossip.rule == "none":
+        return 0
+    passed_on = gossip.network.within(hops - 1).sum(axis=1)
+    return int(passed_on @ gossip.network.degrees)
 
 
 def _edges_of_averages(gossip: Gossip) -> int:

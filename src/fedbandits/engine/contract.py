@@ -10,6 +10,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem
 
+from .flooding import own
 from .mixing import Mixer
 from .rounds import draw_luck, play_round
 
@@ -18,6 +19,9 @@ _distribution = jax.jit(lambda algorithm, state, t: algorithm.distribution(state
 _message = jax.jit(lambda algorithm, state: algorithm.message(state))
 _round = jax.jit(play_round)
 _luck = jax.jit(lambda t, mixer, *sizes: draw_luck(t, t, mixer, *sizes), static_argnums=(2, 3, 4))
+
+_ARM = 4
+"""Bytes of an arm's number, where it and one value are all of a leaf that is sent."""
 
 
 def check_contract(
@@ -46,13 +50,14 @@ def _checked(
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
     t = jax.ShapeDtypeStruct((), np.int32)
-    p = _distribution.eval_shape(algorithm, state, t)
+    mine = own(state)
+    p = _distribution.eval_shape(algorithm, mine, t)
     if p.shape != full:
         raise ValueError(
             f"{name}.distribution gives shape {p.shape}; expected [K, *batch] = {full}"
         )
     _check_first_distribution(algorithm, problem, p.dtype)
-    message = _message.eval_shape(algorithm, state)
+    message = _message.eval_shape(algorithm, mine)
     if set(message) != set(algorithm.leaves):
         raise ValueError(
             f"{name}.message sends {sorted(message)}, but its leaves declare "
@@ -78,7 +83,11 @@ def _checked(
                 f"{name}.update changes state{leaf} from {old[leaf]} to {new[leaf]}; a state "
                 "keeps its shapes and types"
             )
-    return {leaf: value.shape[0] * value.dtype.itemsize for leaf, value in message.items()}
+    return {
+        leaf: (1 if algorithm.leaves[leaf].one_hot else value.shape[0]) * value.dtype.itemsize
+        + (_ARM if algorithm.leaves[leaf].one_hot else 0)
+        for leaf, value in message.items()
+    }
 
 
 def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:

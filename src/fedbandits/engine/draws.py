@@ -16,10 +16,11 @@ from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem
 
 from . import pytrees
+from .flooding import first_state
 from .mixing import Mixer, mixer
 from .plan import plan
 from .rounds import AgentTotals, Carry, play_chunk
-from .simulate import DType, precision
+from .simulate import DType, precision, setting_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,12 +61,13 @@ def simulate_draws(
         raise ValueError(f"only losses in [0, 1] by construction can be batched, not {first!r}")
     horizon, agents, arms = first.horizon, first.agents, first.arms
     with precision(dtype):
+        algorithm = algorithm.set_up(setting_of(first, gossip))
         mix = mixer(gossip, algorithm, dtype)
         for value in (algorithm, first):
             pytrees.register(value)
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
         one = Carry(
-            algorithm.init(arms, agents, (runs, agents), np.dtype(dtype)), np.zeros(agents, dtype)
+            first_state(algorithm, arms, agents, (runs, agents), dtype), np.zeros(agents, dtype)
         )
         carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), one)
         seeds = np.array([checks.seed32(seed + d) for d in range(draws)], np.uint32)

@@ -17,9 +17,10 @@ from fedbandits.problems import from_tensor
 
 from . import pytrees
 from .contract import check_contract
+from .flooding import first_state
 from .mixing import mixer
 from .rounds import Luck
-from .simulate import precision
+from .simulate import precision, setting_of
 from .trajectory import play_given
 
 Floats = npt.NDArray[np.float64]
@@ -165,10 +166,12 @@ _play_given = jax.jit(play_given)
 def _player(algorithm: AnyAlgorithm, network: Network, losses: Floats) -> _Player:
     """The algorithm on this network, held to the contract, as a function of luck and losses."""
     rounds, agents, arms = losses.shape
+    problem, gossip = from_tensor(losses), max_degree(network)
+    algorithm = algorithm.set_up(setting_of(problem, gossip))
     pytrees.register(algorithm)
-    state = algorithm.init(arms, agents, (1, agents), np.dtype("float64"))
-    mix = mixer(max_degree(network), algorithm, "float64")
-    check_contract(algorithm, mix, state, from_tensor(losses), 1)
+    state = first_state(algorithm, arms, agents, (1, agents), "float64")
+    mix = mixer(gossip, algorithm, "float64")
+    check_contract(algorithm, mix, state, problem, 1)
     mix, state = jax.device_put((mix, state))
 
     def play(given: _Given) -> _Seen:

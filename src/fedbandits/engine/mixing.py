@@ -1,13 +1,15 @@
 """How messages are combined: the gossip matrix in whichever form the graph makes fast.
 
-Every form takes `x` of shape `[K, R, N]` and gives `average`, Σ_u W_uv x^u, and `maximum`, over an
-agent and its neighbours. Up to 256 agents the matrix is dense, so that all networks of one size
-share one compiled program; above, the form is chosen by the graph.
+Every form takes `x` of shape `[K, R, N]` and gives `average`, Σ_u W_uv x^u, or `maximum`, over an
+agent and its neighbours. Floods are averages too, with a matrix of zeros and ones. Up to 256
+agents the matrix is dense, so that all networks of one size share one compiled program; above,
+the form is chosen by the graph.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -145,6 +147,15 @@ class Complete:
 
 
 @dataclass(frozen=True)
+class Everyone:
+    """A flood that reaches all agents."""
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Σ_u x^u."""
+        return jnp.broadcast_to(x.sum(-1, keepdims=True), x.shape)
+
+
+@dataclass(frozen=True)
 class Neighbours:
     """Neighbour lists padded to the largest degree D: `[D, N]` indices and weights, own `[N]`."""
 
@@ -241,16 +252,20 @@ class RandomEdge:
 
 @dataclass(frozen=True)
 class Mixer:
-    """The forms an algorithm's messages need: one for averages, one for maxima."""
+    """The forms an algorithm's messages need: for averages, for maxima and for floods."""
 
     averages: Averages | None
     maxima: Maxima | None
+    floods: Averages | None = None
 
     def combine(self, how: str, x: Array, uniform: Array) -> Array:
         """The combined messages of one leaf, `[K, R, N]`."""
         if how == "average":
             assert self.averages is not None
             return self.averages.average(x, uniform)
+        if how == "flood":
+            assert self.floods is not None
+            return self.floods.average(x, uniform)
         assert self.maxima is not None
         return self.maxima.maximum(x)
 
@@ -261,13 +276,17 @@ def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> M
     forms: dict[str, Any] = {}
     if gossip is not None:
         made = _forms.setdefault(gossip, {})
-        makers = {"average": _form_of_averages, "maximum": _form_of_maxima}
+        makers: dict[str, Callable[[], Any]] = {
+            "average": lambda: _form_of_averages(gossip, dtype),
+            "maximum": lambda: _form_of_maxima(gossip, dtype),
+            "flood": lambda: _form_of_floods(gossip, algorithm.hops, dtype),
+        }
         for how in needed:
-            if (how, np.dtype(dtype)) not in made:
-                form = _registered(makers[how](gossip, dtype))
-                made[how, np.dtype(dtype)] = jax.device_put(form)
-            forms[how] = made[how, np.dtype(dtype)]
-    mix: Mixer = _registered(Mixer(forms.get("average"), forms.get("maximum")))
+            key = (f"{how} {algorithm.hops}" if how == "flood" else how, np.dtype(dtype))
+            if key not in made:
+                made[key] = jax.device_put(_registered(makers[how]()))
+            forms[how] = made[key]
+    mix: Mixer = _registered(Mixer(*(forms.get(how) for how in ("average", "maximum", "flood"))))
     return mix
 
 
@@ -308,6 +327,17 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
     if _tensor_cores(network.agents):
         return Links(_zero_one(linked, diagonal=True))
     return Links((linked.toarray() > 0).astype(np.float32))
+
+
+def _form_of_floods(gossip: Gossip, hops: int, dtype: DTypeLike) -> Averages:
+    """Floods travel over every edge of the network, in each round, whatever the averages do."""
+    network = gossip.network
+    within = network.within(0 if gossip.rule == "none" else hops)
+    if network.agents > DENSE_AGENTS and within.nnz == network.agents**2:
+        return Everyone()
+    if (compact := _compact(within, dtype)) is not None:
+        return compact
+    return Dense(within.toarray().astype(dtype))
 
 
 def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours | Edges | None:

@@ -15,6 +15,7 @@ from fedbandits.problems.coins import Coins
 from fedbandits.streams import ACTIONS, EDGES, round_key, uniforms
 
 from .devices import Spread
+from .flooding import Relayed, own, relay
 from .mixing import Mixer, RandomEdge
 
 _traces = 0
@@ -143,17 +144,20 @@ def play_round(
     Returns:
         the state after the round, and what happened in it.
     """
-    p = algorithm.distribution(state, t)
+    mine = own(state)
+    p = algorithm.distribution(mine, t)
     if jax.default_backend() == "cpu" and luck.action.size < 2**18:
         p = jax.lax.optimization_barrier(p)  # written down once, where that costs no memory
     action = sample(p, luck.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
+    due, under_way = relay(state, algorithm.message(mine), t)
     received = {
         name: mixer.combine(algorithm.leaves[name].combine, leaf, luck.edge)
-        for name, leaf in algorithm.message(state).items()
+        for name, leaf in due.items()
     }
-    return algorithm.update(state, received, action, feedback, p, t), Play(p, action)
+    after = algorithm.update(mine, received, action, feedback, p, t)
+    return Relayed(after, under_way) if under_way else after, Play(p, action)
 
 
 @partial(

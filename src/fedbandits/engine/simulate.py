@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fedbandits import checks
-from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
@@ -24,6 +24,7 @@ from .chunks import play_chunks
 from .communication import communication
 from .contract import check_contract
 from .devices import one_per_core, spread
+from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .plan import plan
 from .record import Record
@@ -86,10 +87,10 @@ def simulate(
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
         carry = play_chunks(
-            *(play_chunk, problem, algorithm, start.mix, start.carry, [start.record], seed),
+            *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record], seed),
             *(where, keeper, progress),
         )
-        return finish(start, problem, algorithm, gossip, carry.state, against)
+        return finish(start, problem, gossip, carry.state, against)
 
 
 class Start(NamedTuple):
@@ -97,6 +98,7 @@ class Start(NamedTuple):
 
     Attributes:
         config: everything that decides the numbers, as plain data.
+        algorithm: set up for this network.
         mix: how messages are combined.
         carry: the state before round 1.
         record: what will be kept, empty.
@@ -104,6 +106,7 @@ class Start(NamedTuple):
     """
 
     config: dict[str, Any]
+    algorithm: AnyAlgorithm
     mix: Mixer
     carry: Carry
     record: Record
@@ -121,6 +124,7 @@ def prepare(
 ) -> Start:
     """Refuse what cannot be simulated; else what is needed to begin."""
     _check_arguments(problem, algorithm, gossip, against, dtype)
+    algorithm = algorithm.set_up(setting_of(problem, gossip))
     runs = checks.whole(runs, "runs", least=1)
     seed = checks.seed32(seed)
     pytrees.register(algorithm)
@@ -128,18 +132,21 @@ def prepare(
     _check_problem(problem)
     config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
     mix = mixer(gossip, algorithm, dtype)
-    batch = (runs, problem.agents)
-    state = algorithm.init(problem.arms, problem.agents, batch, np.dtype(dtype))
+    state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
     sent = check_contract(algorithm, mix, state, problem, runs)
     carry = Carry(state, np.zeros(problem.agents, dtype))
     record = Record(problem.horizon, runs, problem.agents, problem.arms)
-    return Start(config, mix, carry, record, sent)
+    return Start(config, algorithm, mix, carry, record, sent)
+
+
+def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
+    """What every agent is told before round 1."""
+    return Setting(problem.arms, problem.agents, gossip, problem.actions)
 
 
 def finish(
     start: Start,
     problem: Problem,
-    algorithm: AnyAlgorithm,
     gossip: Gossip | None,
     state: Any,
     against: Literal["current", "final"],
@@ -150,9 +157,9 @@ def finish(
     after, seed = np.int32(problem.horizon + 1), np.uint32(start.config["seed"])
     return build_result(
         start.record,
-        np.asarray(_recommend(algorithm, state, after, seed)),
+        np.asarray(_recommend(start.algorithm, own(state), after, seed)),
         start.config,
-        communication(gossip, algorithm, start.sent),
+        communication(gossip, start.algorithm, start.sent),
         against,
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,

@@ -14,9 +14,10 @@ from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem
 
 from . import pytrees
+from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .rounds import Luck, draw_luck, play_round
-from .simulate import DType, precision
+from .simulate import DType, precision, setting_of
 
 
 class Trajectory(NamedTuple):
@@ -48,8 +49,10 @@ def trajectory(
     """Play the whole horizon with the engine's own round, keeping everything."""
     with precision(dtype):
         losses = problem.block(1, problem.horizon).astype(dtype)
+        algorithm = algorithm.set_up(setting_of(problem, gossip))
         pytrees.register(algorithm)
-        state = algorithm.init(problem.arms, problem.agents, (runs, problem.agents), dtype)
+        batch = (runs, problem.agents)
+        state = first_state(algorithm, problem.arms, problem.agents, batch, dtype)
         mix = mixer(gossip, algorithm, dtype)
         kept = _play(algorithm, mix, state, losses, np.uint32(seed), runs=runs)
         p, action, messages, luck = jax.tree.map(np.asarray, kept)
@@ -72,7 +75,7 @@ def play_given(algorithm: AnyAlgorithm, mix: Mixer, state: Any, losses: Array, l
     def step(before: Any, now: tuple[Array, Array, Luck]) -> tuple[Any, Any]:
         t, table, luck_now = now
         after, play = play_round(algorithm, mix, before, table.T, luck_now, t)
-        return after, (play.p, play.action, algorithm.message(before))
+        return after, (play.p, play.action, algorithm.message(own(before)))
 
     return jax.lax.scan(step, state, (times, losses, luck))[1]
 

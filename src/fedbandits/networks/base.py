@@ -151,6 +151,25 @@ class Network:
             raise ValueError(f"agent must be below {self.agents} on {self.name}, not {source}")
         return hops(self.adjacency, source)
 
+    def within(self, hops: int) -> Sparse:
+        """Who is at most so many hops from whom, everyone from themselves: [N, N] of ones.
+
+        Example:
+            >>> from fedbandits.networks import path
+            >>> path(4).within(2).toarray()[0]
+            array([1., 1., 1., 0.])
+        """
+        from scipy.sparse import csr_array, eye_array
+
+        step = csr_array(self.adjacency + eye_array(self.agents))
+        near = csr_array(eye_array(self.agents))
+        for _ in range(hops):
+            reached, near = near.nnz, csr_array(near @ step)
+            near.data[:] = 1
+            if near.nnz == reached:
+                break
+        return near
+
     def to_networkx(self) -> nx.Graph[int]:
         """The same graph for networkx, with nodes 0 … N-1."""
         import networkx as nx

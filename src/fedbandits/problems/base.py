@@ -34,6 +34,9 @@ class Problem(ABC):
     arm_names: ClassVar[tuple[str, ...] | None] = None
     """What the agents and arms are called, where they have names."""
 
+    actions: ClassVar[Array | None] = None
+    """The arms as vectors, `[K, d]`, where losses are linear in them."""
+
     traced: ClassVar[bool] = True
     """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
 
