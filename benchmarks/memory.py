@@ -40,7 +40,7 @@ def main(side: int, horizon: int) -> None:
     gossip = million.grid(side)
     problem = million.problem(side**2, horizon)
     # One round first: the graph is then there in the form in which it is used, and kept.
-    fb.simulate(million.problem(side**2, 1), fb.FedExp3(), gossip, runs=1, progress=False)
+    fb.simulate(million.problem(side**2, 1), fb.FedExp3(0.1), gossip, runs=1, progress=False)
     gc.collect()
     device = jax.devices()[0]
     on_device = jax.default_backend() != "cpu"
@@ -51,7 +51,7 @@ def main(side: int, horizon: int) -> None:
     else:
         _forget_peak()
         before = _resident("VmRSS")
-    fb.simulate(problem, fb.FedExp3(), gossip, runs=1, progress=False)
+    fb.simulate(problem, fb.FedExp3(0.1), gossip, runs=1, progress=False)
     peak = device.memory_stats()["peak_bytes_in_use"] if on_device else _resident("VmHWM")
     sys.stdout.write(f"{peak - before}\n")
 

@@ -88,7 +88,7 @@ def _microseconds(gossip: fb.Gossip) -> tuple[float, ...]:
     made = cache(lambda horizon: problem(agents, horizon))
 
     def play(horizon: int) -> fb.Result:
-        return fb.simulate(made(horizon), fb.FedExp3(), gossip, runs=1, progress=False)
+        return fb.simulate(made(horizon), fb.FedExp3(0.1), gossip, runs=1, progress=False)
 
     return tuple(1e6 * seconds for seconds in a_round(play, _horizon(), 5))
 

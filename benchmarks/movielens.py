@@ -29,7 +29,7 @@ NETWORKS: dict[str, tuple[Callable[[int], fb.Network], bool, float]] = {
 }
 """How to make each, whether it takes a dense product, and the goal on an accelerator, in s."""
 
-ALGORITHMS: dict[str, AnyAlgorithm] = {"FedExp3": fb.FedExp3(), "GossipUCB": fb.GossipUCB()}
+ALGORITHMS: dict[str, AnyAlgorithm] = {"FedExp3": fb.FedExp3(0.1), "GossipUCB": fb.GossipUCB()}
 
 
 def measures(quick: bool) -> list[Measure]:

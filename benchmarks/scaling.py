@@ -107,4 +107,4 @@ def _runs(quick: bool, large: int) -> Sizes:
 
 
 def _play(problem: fb.Problem, gossip: fb.Gossip, runs: int = 1) -> Play:
-    return lambda: fb.simulate(problem, fb.FedExp3(), gossip, runs=runs, progress=False)
+    return lambda: fb.simulate(problem, fb.FedExp3(0.1), gossip, runs=runs, progress=False)

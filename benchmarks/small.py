@@ -34,7 +34,7 @@ def _simulate(runs: int, horizon: int, quick: bool) -> Measured:
     gossip = fb.gossip.max_degree(fb.networks.grid(SIDE, SIDE))
     problem = fb.problems.activated_bernoulli(AGENTS, ARMS, horizon, seed=0)
     calls = repeated(
-        lambda: fb.simulate(problem, fb.FedExp3(), gossip, runs=runs, progress=False),
+        lambda: fb.simulate(problem, fb.FedExp3(0.1), gossip, runs=runs, progress=False),
         2 if quick else 9,
     )
     values = tuple(1e3 * seconds / runs for seconds in calls)

@@ -42,8 +42,15 @@ def softmax(z: Float, eta: float) -> Float:
     return out
 
 
-def fedexp3(losses: Float, W: Float, eta: Rate, gamma: Rate, uniforms: Float) -> Played:
-    """Algorithm 1. With W the identity it is Exp3."""
+def fedexp3(
+    losses: Float,
+    W: Float,
+    eta: Rate,
+    gamma: Rate,
+    uniforms: Float,
+    adapted: Callable[[Float], float] | None = None,
+) -> Played:
+    """Algorithm 1. With W the identity it is Exp3; `adapted` gives η from z instead."""
     T, N, K = losses.shape
     z = np.zeros((N, K))
     x = np.full((N, K), 1 / K)
@@ -61,7 +68,7 @@ def fedexp3(losses: Float, W: Float, eta: Rate, gamma: Rate, uniforms: Float) ->
             for u in range(N):
                 z_next[v] += W[u, v] * z[u]  # line 6, the agent itself included
             z_next[v] += g[v]
-            x[v] = softmax(z_next[v], eta(t))  # line 7
+            x[v] = softmax(z_next[v], adapted(z_next[v]) if adapted else eta(t))  # line 7
         z = z_next
     return out
 

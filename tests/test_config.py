@@ -103,7 +103,7 @@ def test_the_theorem_rates(tmp_path: Path) -> None:
 
 
 def test_from_theorem_false_changes_nothing() -> None:
-    assert load_config(EXAMPLE, ["algorithm.from_theorem=false"]).algorithm == fb.FedExp3()
+    assert load_config(EXAMPLE, ["algorithm.from_theorem=false"]).algorithm == fb.FedExp3(0.1)
 
 
 def test_files_are_relative_to_the_configuration(

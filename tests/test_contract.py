@@ -144,6 +144,27 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
             )
 
 
+@pytest.mark.parametrize("name", ["FedExp3", "Exp3"])
+@given(st.data())
+def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
+    """η from the agent's own estimates: 1.75 sqrt(ln K / ((K/N + 1) (1/4 + min z)))."""
+    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    gossip = gossip_on(data.draw(connected_networks(agents)))
+    losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
+    engine = trajectory(fb.problems.from_tensor(losses), REGISTRY[name](), gossip)
+    together = agents if name == "FedExp3" else 1
+    truth = oracle.fedexp3(
+        losses,
+        gossip.matrix.toarray() if name == "FedExp3" else np.eye(agents),
+        lambda t: 0.0,
+        lambda t: 0.01 * t ** (-1 / 3),
+        engine.luck.action[:, 0],
+        lambda z: 1.75 * np.sqrt(np.log(arms) / ((arms / together + 1) * (0.25 + z.min()))),
+    )
+    np.testing.assert_array_equal(engine.action[:, 0], truth.action)
+    np.testing.assert_allclose(engine.distribution[:, 0], truth.p, rtol=1e-10, atol=1e-13)
+
+
 @given(st.data())
 def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
     """From the oracle's state each time, since a tie broken otherwise changes all that follows."""

@@ -93,7 +93,7 @@ def test_right_panel_is_what_simulate_gives(made: tuple[Path, Section]) -> None:
         kept = saved["expected_regret"].load()
     problem = fb.problems.activated_bernoulli(36, 20, 3000, seed=3)
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(36, 0.4, seed=0), lazy=False)
-    alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=2, seed=3).dataset["expected_regret"]
+    alone = fb.simulate(problem, fb.FedExp3(0.1), gossip, runs=2, seed=3).dataset["expected_regret"]
     np.testing.assert_array_equal(kept.sel(network="RGG(0.4)", draw=3), alone.isel(time=-1))
 
 

@@ -18,12 +18,12 @@ def at_end(algorithm: fb.Algorithm) -> float:  # type: ignore[type-arg]
 
 def test_fedexp3_ends_where_the_figure_does() -> None:
     """Published: about 33.6. Ten runs have a 95% band of about ±0.6."""
-    assert at_end(fb.FedExp3()) == pytest.approx(33.6, abs=1.5)
+    assert at_end(fb.FedExp3(0.1)) == pytest.approx(33.6, abs=1.5)
 
 
 def test_exp3_ends_where_the_figure_does() -> None:
     """Published: about 68.5."""
-    assert at_end(fb.Exp3()) == pytest.approx(68.5, abs=3)
+    assert at_end(fb.Exp3(0.1)) == pytest.approx(68.5, abs=3)
 
 
 def test_uniform_play_is_exact() -> None:

@@ -20,6 +20,9 @@ def test_values() -> None:
     assert fb.schedules.power(0.01, 1 / 3)(27, STATE) == pytest.approx(0.01 / 3)
     expected = 1.5 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 9))
     assert fb.schedules.anytime(1.5)(9, STATE) == pytest.approx(expected)
+    estimates = STATE._replace(z=np.arange(20.0) + 7)
+    expected = 1.75 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 7.25))
+    assert fb.schedules.small_loss()(9, estimates) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +35,7 @@ def test_values() -> None:
         (lambda: fb.FedHedge(learning_rate=-1), "learning_rate must be .* >= 0, not -1"),
         (lambda: fb.schedules.power(-1, 0.5), "c of power must be .* not -1"),
         (lambda: fb.schedules.power(1, -0.5), "a of power must be .* not -0.5"),
+        (lambda: fb.schedules.small_loss(-1), "c of small_loss must be .* not -1"),
         (lambda: fb.schedules.anytime(math.inf), "c of anytime must be a finite number"),
     ],
 )

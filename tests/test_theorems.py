@@ -23,7 +23,7 @@ def play(algorithm: fb.algorithms.AnyAlgorithm, gossip: fb.Gossip | None = GOSSI
 
 @pytest.fixture(scope="module")
 def fedexp3() -> fb.Result:
-    return play(fb.FedExp3())
+    return play(fb.FedExp3(0.1))
 
 
 def test_every_theorem_beside_the_measured(fedexp3: fb.Result) -> None:

@@ -10,6 +10,7 @@ from .files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from .gossip import Gossip
@@ -70,13 +71,13 @@ def new_legend(ax: Axes, **options: Any) -> None:
     ax.legend(title=title, title_fontsize="small", frameon=False, **options)
 
 
-def plain_log(ax: Axes) -> None:
-    """Log axes labelled with plain numbers, not powers of ten."""
+def plain_log(ax: Axes, *, x: bool = True) -> None:
+    """Log axes, or the vertical one alone, labelled with plain numbers, not powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    for axis in (ax.xaxis, ax.yaxis):
+    axes: list[Axis] = [ax.xaxis, ax.yaxis] if x else [ax.yaxis]
+    ax.set(xscale="log" if x else "linear", yscale="log")
+    for axis in axes:
         low, high = axis.get_view_interval()
         # Labels at 1, 2 and 5 of each decade, but only at 1 where there are many.
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any, Protocol
 
-from .arrays import Array
+from .arrays import Array, over_arms
 from .describe import Fresh
 
 
@@ -82,6 +83,22 @@ class Anytime:
         return self.c * (math.log(arms) / ((arms / state.agents + 1.0) * t)) ** 0.5
 
 
+@dataclass(frozen=True)
+class SmallLoss:
+    """A learning rate that falls with the loss of the best arm, as each agent estimates it."""
+
+    c: float
+
+    def __post_init__(self) -> None:
+        _nonnegative(self, "c")
+
+    def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
+        """η_t = c · sqrt(ln K / ((K/N + 1) (1/4 + min_i z_t(i)))), `[...]`."""
+        arms = state.z.shape[0]
+        scale = math.log(arms) / (arms / state.agents + 1.0)
+        return self.c * (scale / (0.25 + over_arms("min", state.z))) ** 0.5
+
+
 @dataclass(frozen=True, eq=False)
 class Computed:
     """A rate given as a function `rate(t, state)`, compiled as it stands."""
@@ -123,6 +140,21 @@ def anytime(c: float = 1.0) -> Anytime:
     return Anytime(c)
 
 
+def small_loss(c: float = 1.75) -> SmallLoss:
+    """The learning rate c · sqrt(ln K / ((K/N + 1) (1/4 + min_i z(i)))), FedExp3's default.
+
+    z(i) estimates the loss of arm i so far, so the rate is high while some arm has lost little,
+    and falls like 1/sqrt(t) where every arm keeps losing. No horizon and no gap is needed, and
+    nothing more is sent. `fedbandits reproduce suite` compares it with the best constants; no
+    bound is proved for it (docs/learning-rate.md).
+
+    Example:
+        >>> small_loss()
+        SmallLoss(c=1.75)
+    """
+    return SmallLoss(c)
+
+
 def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     """A number stands for a constant rate, a function `rate(t, state)` for itself.
 
@@ -150,7 +182,8 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
 def _nonnegative(schedule: Any, *names: str) -> None:
     """Check the numbers of a schedule and keep them as floats."""
     for name in names:
-        place = f"{name} of {type(schedule).__name__.lower()}"
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(schedule).__name__).lower()
+        place = f"{name} of {kind}"
         object.__setattr__(schedule, name, _checked(getattr(schedule, name), place))
 
 
@@ -167,4 +200,5 @@ REGISTRY: dict[str, Callable[..., Schedule]] = {
     "constant": constant,
     "power": power,
     "anytime": anytime,
+    "small_loss": small_loss,
 }

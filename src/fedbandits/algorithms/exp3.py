@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import DTypeLike
+
 from fedbandits.arrays import Array
 
 from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
@@ -15,7 +18,7 @@ class Exp3(ExploringWeights):
     """Each agent alone: z_{t+1} = z_t + g_t. It ignores the gossip and sends nothing.
 
     Args:
-        learning_rate: η, a number or a schedule.
+        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
     Example:
@@ -26,6 +29,16 @@ class Exp3(ExploringWeights):
     Reference:
         Auer, Cesa-Bianchi, Freund and Schapire, The nonstochastic multiarmed bandit problem, 2002.
     """
+
+    def init(
+        self,
+        arms: int,
+        agents: int,  # noqa: ARG002
+        batch: tuple[int, ...] = (),
+        dtype: DTypeLike = np.float32,
+    ) -> LossEstimates:
+        """z_1 = 0, and N = 1: an agent alone is a federation of one, also to its rates."""
+        return LossEstimates.zeros(arms, 1, batch, dtype)
 
     def update(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, over_arms, played, taken
-from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+from fedbandits.schedules import Constant, Power, Schedule, SmallLoss, as_schedule
 
 from .base import Algorithm
 
@@ -81,7 +81,8 @@ class ExploringWeights(Algorithm[LossEstimates]):
         learning_rate: η, a number or a schedule.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
-    The defaults are the constants behind the paper's figures.
+    By default the learning rate adapts to the losses (`fb.schedules.small_loss`); exploration is
+    that behind the paper's figures.
     """
 
     learning_rate: Schedule
@@ -89,7 +90,7 @@ class ExploringWeights(Algorithm[LossEstimates]):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = 0.1,
+        learning_rate: float | Schedule = SmallLoss(1.75),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
         gamma = as_schedule(exploration, "exploration")

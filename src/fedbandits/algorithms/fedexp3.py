@@ -25,10 +25,11 @@ class FedExp3(ExploringWeights):
 
     z_{t+1}^v = Σ_u W_uv z_t^u + g_t^v,  x_t ∝ exp(-η_{t-1} z_t),  p_t = (1 - γ_t) x_t + γ_t / K.
 
-    The defaults are the constants behind the paper's figures; `from_theorem` gives Theorem 3's.
+    The default needs no tuning: a learning rate that adapts to the losses. The constants behind
+    the paper's figures are `FedExp3(0.1)`; `from_theorem` gives Theorem 3's.
 
     Args:
-        learning_rate: η, a number or a schedule.
+        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
     Example:

@@ -48,8 +48,8 @@ class GossipUCB(Algorithm[GossipUCBState]):
     one random edge a round (`fb.gossip.random_edge`); any other gossip works too.
 
     Example:
-        >>> GossipUCB().leaves["n_most"]
-        Leaf(kind='count', combine='maximum')
+        >>> GossipUCB().leaves["n_most"].combine
+        'maximum'
 
     Reference:
         Zhu, Zhu, Liu and Liu, Federated bandit: a gossiping approach, 2021.

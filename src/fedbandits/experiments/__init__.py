@@ -1,15 +1,30 @@
-"""One file per figure of the paper, each reading like the figure's caption."""
+"""One file per figure of the paper, each reading like the figure's caption, and what goes beyond."""
 
 from collections.abc import Callable
 
-from . import figure1, figure2, theory
+from . import figure1, figure2, suite, theory
 from .section import Options, Section, run_part
 
-REGISTRY: dict[str, Callable[[Options], Section]] = {
+PAPER: dict[str, Callable[[Options], Section]] = {
     "figure1": figure1.reproduce,
     "figure2": figure2.reproduce,
     "theory": theory.reproduce,
 }
-"""What `fedbandits reproduce` can do."""
+"""What `fedbandits reproduce` does without a name."""
 
-__all__ = ["REGISTRY", "Options", "Section", "figure1", "figure2", "run_part", "theory"]
+REGISTRY: dict[str, Callable[[Options], Section]] = PAPER | {
+    "suite": suite.reproduce,
+}
+"""What it can do by name."""
+
+__all__ = [
+    "PAPER",
+    "REGISTRY",
+    "Options",
+    "Section",
+    "figure1",
+    "figure2",
+    "run_part",
+    "suite",
+    "theory",
+]

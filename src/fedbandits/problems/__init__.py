@@ -6,6 +6,7 @@ from .base import Problem
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
 from .delayed import delayed_experts
 from .function import from_function
+from .heterogeneous import heterogeneous
 from .movielens import movielens, movielens_generated
 from .scaling import scaled
 from .stored import from_table, from_tensor
@@ -15,6 +16,7 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "fixed_activation": fixed_activation,
     "bernoulli": bernoulli,
     "switching": switching,
+    "heterogeneous": heterogeneous,
     "delayed_experts": delayed_experts,
     "movielens": movielens,
     "movielens_generated": movielens_generated,
@@ -34,6 +36,7 @@ __all__ = [
     "from_function",
     "from_table",
     "from_tensor",
+    "heterogeneous",
     "movielens",
     "movielens_generated",
     "scaled",

@@ -1,0 +1,392 @@
+"""The suite behind the default learning rate: six families of losses on four networks.
+
+Families 1 to 4: the regret of every rate beside that of the best of 13 constants, log-spaced in
+[0.003, 3] and chosen for each case on draws of the losses that are not used again. Families 5 and
+6, where regret can be negative: beside the authors' constant 0.1, in units of what uniform play
+pays. Exploration is the same throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import fedbandits as fb
+
+from .figure1 import EXPLORATION, LEARNING_RATE
+from .measure import Interval, in_threads, interval, resamples, span
+from .section import Options, Picture, Section, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+ROWS, COLS = 6, 6
+AGENTS = ROWS * COLS
+ARMS = 20
+HORIZON = 3000
+RUNS = 20
+"""Draws of the losses, each with its own draw of the agents' randomness."""
+CONSTANTS = tuple(float(rate) for rate in np.geomspace(0.003, 3, 13))
+AUTHORS = "constant 0.1"
+DEFAULT = "default"
+GOAL, GOAL_OF_ONE, GOAL_ADVERSARIAL = 1.25, 2.0, 0.1
+"""Geometric mean of the ratios to the best constant, the largest of them, and the largest excess
+over the authors' constant in units of uniform play's regret."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Family(NamedTuple):
+    """One kind of losses.
+
+    Attributes:
+        title: what they are.
+        make: the problem of a seed.
+        stationary: whether the best arm stays the best, so that regret is positive and ratios
+            mean something.
+    """
+
+    title: str
+    make: Callable[[int], fb.problems.Problem]
+    stationary: bool
+
+
+def families() -> dict[str, Family]:
+    """The six, by number and name."""
+    problems = fb.problems
+    sizes = (AGENTS, ARMS, HORIZON)
+
+    def moderate(seed: int) -> fb.problems.Problem:
+        means = np.full(ARMS, 0.5)
+        means[np.random.default_rng(seed).integers(ARMS)] = 0.3
+        return problems.bernoulli(means, HORIZON, agents=AGENTS, seed=seed)
+
+    return {
+        "1 paper": Family(
+            "activated_bernoulli", lambda s: problems.activated_bernoulli(*sizes, seed=s), True
+        ),
+        "2 fixed": Family(
+            "fixed_activation", lambda s: problems.fixed_activation(*sizes, seed=s), True
+        ),
+        "3 heterogeneous": Family(
+            "heterogeneous, gap 0.1", lambda s: problems.heterogeneous(*sizes, seed=s), True
+        ),
+        "4 moderate": Family("bernoulli, one arm of mean 0.3, the others 0.5", moderate, True),
+        "5 switching": Family(
+            "switching, 4 parts", lambda s: problems.switching(*sizes, seed=s), False
+        ),
+        "6 far": Family(
+            "delayed_experts, a quarter of the agents, blocks of 20",
+            lambda s: problems.delayed_experts(*sizes, cluster=AGENTS // 4, block=20, seed=s),
+            False,
+        ),
+    }
+
+
+def networks() -> dict[str, fb.Gossip]:
+    """The four, with the paper's matrix."""
+    graphs = {
+        "complete": fb.networks.complete(AGENTS),
+        "grid": fb.networks.grid(ROWS, COLS),
+        "path": fb.networks.path(AGENTS),
+        "star": fb.networks.star(AGENTS),
+    }
+    return {name: fb.gossip.max_degree(graph) for name, graph in graphs.items()}
+
+
+def contenders() -> dict[str, fb.FedExp3]:
+    """Rates that need no tuning, and the authors' constant."""
+    return {
+        DEFAULT: fb.FedExp3(),
+        "anytime": fb.FedExp3(fb.schedules.anytime(), EXPLORATION),
+        AUTHORS: fb.FedExp3(LEARNING_RATE, EXPLORATION),
+    }
+
+
+class Case(NamedTuple):
+    """What was found for one family on one network.
+
+    Attributes:
+        family: its number and name.
+        network: its name.
+        best: the constant chosen on the tuning draws.
+        at_edge: whether it is the smallest or largest of the 13.
+        regret: expected regret at T, mean over agents, of each contender and of the chosen
+            constant on fresh draws, `[draws]`.
+        uniform: the same of uniform play, exact.
+    """
+
+    family: str
+    network: str
+    best: float
+    at_edge: bool
+    regret: dict[str, Floats]
+    uniform: Floats
+
+
+BEST = "best constant"
+
+
+def reproduce(options: Options) -> Section:
+    """Play the suite and judge; writes `suite.csv` and `suite` as .png, .pdf and .svg."""
+    runs = options.runs or (2 if options.quick else RUNS)
+    chosen = dict(list(families().items())[3:5]) if options.quick else families()
+    seeds = fresh_seeds(options.seed, runs)
+    section = Section(
+        "suite",
+        "The suite: learning rates that need no tuning",
+        options.command("suite"),
+        settings={
+            "sizes": f"N = {AGENTS}, K = {ARMS}, T = {HORIZON}; complete graph, grid({ROWS}, "
+            f"{COLS}), path, star; gossip max_degree",
+            "families": "; ".join(f"{name}: {family.title}" for name, family in chosen.items()),
+            "exploration": f"{EXPLORATION}, the same throughout",
+            "default": f"{fb.FedExp3().learning_rate}",
+            "seeds": f"{runs} draws of the losses and agents to choose the constant, seeds "
+            f"{seeds.tuning[0]} on; {runs} others to judge, seeds {seeds.judging[0]} on",
+        },
+    )
+    with section.timed(f"{len(chosen)} families on four networks"):
+        cases = play(chosen, seeds)
+    section.add_csv(options.out, "suite.csv", frame(cases))
+    section.tables += [ratio_table(cases), adversarial_table(cases), verdict_table(cases)]
+    section.add_picture(options.out, draw(cases), PICTURE)
+    section.paragraphs += findings(cases)
+    return section
+
+
+class Seeds(NamedTuple):
+    """Draws of the losses and of the agents' randomness."""
+
+    tuning: range
+    judging: range
+
+
+def fresh_seeds(seed: int, runs: int) -> Seeds:
+    """Seeds for choosing and for judging, never the same."""
+    first = 2 * seed * runs
+    return Seeds(range(first, first + runs), range(first + runs, first + 2 * runs))
+
+
+def play(chosen: Mapping[str, Family], seeds: Seeds) -> list[Case]:
+    """Every family on every network."""
+    gossips = networks()
+
+    def one(cell: tuple[str, str]) -> Case:
+        name, network = cell
+        make, gossip = chosen[name].make, gossips[network]
+        tuning, judging = ([make(seed) for seed in part] for part in seeds)
+        constants = [
+            regret_of(tuning, fb.FedExp3(rate, EXPLORATION), gossip, seeds.tuning[0])[0].mean()
+            for rate in CONSTANTS
+        ]
+        place = int(np.argmin(constants))
+        players = contenders() | {BEST: fb.FedExp3(CONSTANTS[place], EXPLORATION)}
+        found = {
+            label: regret_of(judging, player, gossip, seeds.judging[0])
+            for label, player in players.items()
+        }
+        at_edge = place in (0, len(CONSTANTS) - 1)
+        regret = {label: values for label, (values, _) in found.items()}
+        return Case(name, network, CONSTANTS[place], at_edge, regret, found[DEFAULT][1])
+
+    cells = [(name, network) for name in chosen for network in gossips]
+    return in_threads(one, cells, "suite")
+
+
+def regret_of(
+    problems: list[fb.problems.Problem], algorithm: fb.FedExp3, gossip: fb.Gossip, seed: int
+) -> tuple[Floats, Floats]:
+    """Expected regret at T, mean over agents, of the algorithm and of uniform play, `[draws]`."""
+    from fedbandits.engine.draws import simulate_draws
+
+    found = simulate_draws(problems, algorithm, gossip, seed=seed).isel(time=-1)
+    by_arm = found["arm_loss"]
+    uniform = by_arm.mean("arm") - by_arm.min("arm")
+    regret = found["expected_regret"].isel(run=0).mean("agent")
+    return regret.to_numpy(), uniform.to_numpy()
+
+
+def ratio(case: Case, label: str) -> Interval:
+    """Regret over that of the best constant, with a 95% bootstrap interval over draws."""
+    over, under = case.regret[label], case.regret[BEST]
+    again = resamples(len(over))
+    ratios = over[again].mean(axis=1) / under[again].mean(axis=1)
+    low, high = np.quantile(ratios, [0.025, 0.975])
+    return Interval(float(over.mean() / under.mean()), float(low), float(high))
+
+
+def geometric_mean(cases: list[Case], label: str) -> Interval:
+    """Of the ratios of several cases, with a 95% bootstrap interval over draws."""
+
+    def logs(draws: npt.NDArray[np.int64]) -> Floats:
+        means = [
+            np.log(c.regret[label][draws].mean(axis=-1) / c.regret[BEST][draws].mean(axis=-1))
+            for c in cases
+        ]
+        result: Floats = np.mean(means, axis=0)
+        return result
+
+    draws = len(cases[0].uniform)
+    low, high = np.exp(np.quantile(logs(resamples(draws)), [0.025, 0.975]))
+    return Interval(float(np.exp(logs(np.arange(draws)))), float(low), float(high))
+
+
+def excess(case: Case, label: str) -> Interval:
+    """Regret above the authors' constant, paired, in units of uniform play's regret."""
+    return interval((case.regret[label] - case.regret[AUTHORS]) / case.uniform.mean())
+
+
+def split(cases: list[Case]) -> tuple[list[Case], list[Case]]:
+    """The cases of families 1 to 4, and of 5 and 6."""
+    known = families()
+    stationary = [case for case in cases if known[case.family].stationary]
+    return stationary, [case for case in cases if not known[case.family].stationary]
+
+
+def frame(cases: list[Case]) -> pd.DataFrame:
+    """Every mean with its interval, tidy."""
+    import pandas as pd
+
+    rows = [
+        (case.family, case.network, label, *interval(values), len(values), case.best)
+        for case in cases
+        for label, values in [*case.regret.items(), ("uniform play", case.uniform)]
+    ]
+    columns = ["family", "network", "rate", "mean", "low", "high", "runs", "best_constant"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def ratio_table(cases: list[Case]) -> Table:
+    """Families 1 to 4, case by case."""
+    rows = []
+    for case in split(cases)[0]:
+        found = ratio(case, DEFAULT)
+        rows.append(
+            (
+                f"{case.family}, {case.network}",
+                f"{case.best:.3g}{' (edge)' * case.at_edge}",
+                f"{case.regret[BEST].mean():,.1f}",
+                f"{case.regret[DEFAULT].mean():,.1f}",
+                f"{found.mean:.2f}",
+                span(found.low, found.high),
+                f"{case.regret[AUTHORS].mean():,.1f}",
+                f"{case.uniform.mean():,.0f}",
+            )
+        )
+    columns = (
+        *("case", "best constant", "its regret", "default", "ratio", "95%"),
+        *(AUTHORS, "uniform play"),
+    )
+    note = (
+        "Expected regret at T, mean over agents and draws. The best of 13 constants was chosen for "
+        "each case on other draws; at the edge of the 13 a larger or smaller one may be better."
+    )
+    return Table("Families 1 to 4: beside the best constant of each case", columns, rows, note)
+
+
+def adversarial_table(cases: list[Case]) -> Table:
+    """Families 5 and 6, case by case."""
+    rows = []
+    for case in split(cases)[1]:
+        found = excess(case, DEFAULT)
+        rows.append(
+            (
+                f"{case.family}, {case.network}",
+                f"{case.regret[AUTHORS].mean():,.1f}",
+                f"{case.regret[DEFAULT].mean():,.1f}",
+                f"{case.uniform.mean():,.0f}",
+                f"{found.mean:+.2f}",
+                span(found.low, found.high),
+            )
+        )
+    columns = ("case", AUTHORS, "default", "uniform play", "excess", "95%")
+    note = "Excess: default less constant 0.1, in units of uniform play's regret; paired by draw."
+    return Table("Families 5 and 6: beside the authors' constant", columns, rows, note)
+
+
+def verdict_table(cases: list[Case]) -> Table:
+    """The three goals, for every contender."""
+    stationary, adversarial = split(cases)
+    rows = []
+    for label in contenders():
+        mean = geometric_mean(stationary, label)
+        worst = max(ratio(case, label).mean for case in stationary)
+        above = max(excess(case, label).mean for case in adversarial)
+        rows.append(
+            (
+                label,
+                f"{mean.mean:.3f}",
+                span(mean.low, mean.high, 3),
+                f"{worst:.2f}",
+                f"{above:+.3f}",
+            )
+        )
+    columns = ("rate", "geometric mean", "95%", "largest ratio", "largest excess")
+    note = f"Goals: {GOAL}, {GOAL_OF_ONE:g} and {GOAL_ADVERSARIAL}."
+    return Table("The verdict", columns, rows, note)
+
+
+def findings(cases: list[Case]) -> list[str]:
+    """What was found, in words made from the numbers."""
+    stationary, adversarial = split(cases)
+    mean = geometric_mean(stationary, DEFAULT)
+    worst = max(stationary, key=lambda case: ratio(case, DEFAULT).mean)
+    above = max(adversarial, key=lambda case: excess(case, DEFAULT).mean)
+    ratios, most = ratio(worst, DEFAULT), excess(above, DEFAULT)
+    met = [
+        mean.mean <= GOAL,
+        ratios.mean <= GOAL_OF_ONE,
+        most.mean <= GOAL_ADVERSARIAL,
+    ]
+    return [
+        f"The default pays {mean.mean:.3f} times what the best constant of each case pays "
+        f"(geometric mean, 95%: {span(mean.low, mean.high, 3)}; goal {GOAL}: "
+        f"{_met(met[0])}), at most {ratios.mean:.2f} times ({worst.family}, {worst.network}; goal "
+        f"{GOAL_OF_ONE:g}: {_met(met[1])}). Where the best arm changes it is at most "
+        f"{most.mean:+.2f} of uniform play's regret above the constant 0.1 ({above.family}, "
+        f"{above.network}; goal {GOAL_ADVERSARIAL}: {_met(met[2])})."
+    ]
+
+
+def _met(yes: bool) -> str:
+    return "met" if yes else "missed"
+
+
+PICTURE = Picture(
+    "suite",
+    "Regret of FedExp3's default learning rate and of the authors' constant over that of the best "
+    "of 13 constants chosen for each case. Bars are 95%, over draws of the losses. Dashed: the "
+    "goals for the geometric mean and for a single case.",
+    "Ratios of sixteen cases on a log axis: the default lies near 1, the constant 0.1 up to 10.",
+)
+
+
+def draw(cases: list[Case]) -> Figure:
+    """The ratios of families 1 to 4."""
+    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+
+    ax = new_axes()
+    stationary = split(cases)[0]
+    x = np.arange(len(stationary))
+    for i, label in enumerate((DEFAULT, AUTHORS)):
+        ratios = [ratio(case, label) for case in stationary]
+        mean = np.array([r.mean for r in ratios])
+        bars = np.array([[r.mean - r.low, r.high - r.mean] for r in ratios]).T
+        place = x + 0.15 * (2 * i - 1)
+        ax.errorbar(
+            place, mean, np.maximum(bars, 0), fmt="os"[i], ms=4, color=COLOURS[i], label=label
+        )
+    for goal in (GOAL, GOAL_OF_ONE):
+        ax.axhline(goal, color="0.5", ls="--", lw=0.8, zorder=0)
+    ax.axhline(1, color="0.3", lw=0.8, zorder=0)
+    plain_log(ax, x=False)
+    ax.set_xticks(x, [f"{case.family}, {case.network}" for case in stationary], rotation=90)
+    ax.tick_params(axis="x", labelsize="x-small")
+    ax.set_ylabel("regret / best constant's")
+    ax.legend(frameon=False)
+    return figure_of(ax)

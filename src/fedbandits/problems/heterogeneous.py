@@ -1,0 +1,52 @@
+"""Agents who disagree: each has other good arms, and only together is one arm the best."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits import checks
+
+from .base import check_sizes
+from .coins import Bernoulli, bernoulli
+
+
+def heterogeneous(
+    agents: int,
+    arms: int,
+    horizon: int,
+    *,
+    gap: float = 0.1,
+    spread: float = 0.4,
+    seed: int = 0,
+) -> Bernoulli:
+    """Bernoulli losses whose means differ from agent to agent; on average one arm is best.
+
+    The means of an arm are 1/2 + d_v, with d_v drawn uniformly, centred over the agents and scaled
+    to at most `spread`; those of one arm, drawn by the seed, lie lower by `gap`. Averaged over
+    agents it loses 1/2 - gap and every other arm 1/2.
+
+    Args:
+        agents: N, at least 2.
+        arms: K.
+        horizon: T.
+        gap: between the best arm and the others, averaged over agents.
+        spread: how far an agent's mean is from the average at most; spread + gap <= 1/2.
+        seed: of the means and of the losses.
+
+    Example:
+        >>> problem = heterogeneous(agents=36, arms=20, horizon=3000)
+        >>> sorted(problem.means.mean(axis=0).round(6).tolist())[:2]
+        [0.4, 0.5]
+    """
+    agents, arms, horizon = check_sizes(agents, arms, horizon)
+    checks.whole(agents, "agents", least=2)
+    for name, value in (("gap", gap), ("spread", spread)):
+        checks.unit_interval(value, name)
+    if spread + gap > 0.5:
+        raise ValueError(f"spread + gap must be at most 1/2, not {spread} + {gap}")
+    rng = np.random.default_rng(checks.seed32(seed))
+    apart = rng.uniform(-1, 1, (agents, arms))
+    apart -= apart.mean(axis=0)
+    means = 0.5 + spread * apart / np.abs(apart).max()
+    means[:, rng.integers(arms)] -= gap
+    return bernoulli(means, horizon, seed=seed)
