@@ -1,4 +1,4 @@
-"""One file per figure of the paper, each reading like the figure's caption, and what goes beyond."""
+"""One file per figure of the paper, reading like its caption, and what goes beyond the paper."""
 
 from collections.abc import Callable
 
