@@ -134,7 +134,9 @@ def print_tuning(found: Tuned, console: Console) -> None:
     """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
     console.print(_candidates_table(found.choice))
     console.print(_fresh_table(found.report))
-    for line, style in [(line, "yellow") for line in _warnings(found)] + [(found.section, "")]:
+    for line, style in [(line, "yellow") for line in tuning_warnings(found)] + [
+        (found.section, "")
+    ]:
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -169,7 +171,7 @@ def _fresh_table(report: Report) -> Group:
     return _titled(f"{report.tuned[0].label}: {on}", table, f"Bands are over {report.unit}s.")
 
 
-def _warnings(found: Tuned) -> list[str]:
+def tuning_warnings(found: Tuned) -> list[str]:
     """What to know before relying on what tuning found."""
     choice, report = found.choice, found.report
     lines = [

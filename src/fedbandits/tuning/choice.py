@@ -37,6 +37,7 @@ class Choice:
     Attributes:
         winner: the candidate of the smallest mean regret.
         candidates: all of them, in the order of the grid.
+        settings: each of them as plain data, with what it took from the network filled in.
         given: which of them was given; None if it could not be played with the others.
         regret: at T, expected, the mean over agents and runs: `[candidate, draw]`.
         seeds: of the draws.
@@ -46,6 +47,7 @@ class Choice:
 
     winner: AnyAlgorithm
     candidates: tuple[AnyAlgorithm, ...]
+    settings: tuple[dict[str, Any], ...]
     given: int | None
     regret: npt.NDArray[np.float64]
     seeds: tuple[int, ...]
@@ -56,9 +58,9 @@ class Choice:
         """A row for each candidate: what it differs in, its regret, and that of every draw."""
         import pandas as pd
 
-        rows = [_numbers(describe(candidate)) for candidate in self.candidates]
+        rows = [_numbers(setting) for setting in self.settings]
         keys = dict.fromkeys(key for row in rows for key in row)
-        varying = [key for key in keys if len({row.get(key) for row in rows}) > 1]
+        varying = [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
         return pd.DataFrame(
             {
                 **{key: [row.get(key) for row in rows] for key in varying},
@@ -141,11 +143,12 @@ def choose(
     regret = np.empty((len(played), len(seeds)))
     for d, drawn in enumerate(seeds):
         results = play(redraw(problem, drawn), played, gossip, runs, drawn, dtype, progress)
-        regret[:, d] = [float(at_end(result).mean()) for result in results]
+        regret[:, d] = [at_end(result).mean() for result in results]
     best = int(regret.mean(axis=1).argmin())
     on_grid = bool(tried) and best < np.prod([len(knob.numbers) for knob in tried])
     edges = knobs.edges(tried, best) if on_grid else ()
-    return Choice(played[best], tuple(played), given, regret, seeds, edges, redrawn)
+    settings = tuple(result.config["algorithm"] for result in results)
+    return Choice(played[best], tuple(played), settings, given, regret, seeds, edges, redrawn)
 
 
 def _place(algorithms: Sequence[AnyAlgorithm], wanted: AnyAlgorithm) -> int | None:

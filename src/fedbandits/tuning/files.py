@@ -168,7 +168,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if dataclasses.is_dataclass(value):
         return {**describe(value), "name": type(value).__name__.lower()}
-    return value
+    return describe(value)  # a plain number, whatever array it was in
 
 
 def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Report) -> None:

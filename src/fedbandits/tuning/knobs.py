@@ -180,6 +180,8 @@ def _knob(
     name: str, current: Any, wanted: tuple[float, float] | None, count: int, horizon: int
 ) -> Knob:
     limits = (1.0, float(horizon)) if name == "block" else (0.0, math.inf)
+    if name == "exploration" and isinstance(current, numbers.Real):
+        limits = (0.0, 1.0)  # a probability
     if wanted is not None:
         low, high = (checks.number(limit, f"the range of {name}") for limit in wanted)
         if not 0 < low < high < math.inf:
@@ -189,10 +191,9 @@ def _knob(
     else:
         low, high = RANGES[name]
     low, high = (min(max(limit, limits[0]), limits[1]) for limit in (low, high))
-    spaced = [_short(value) for value in _spaced(low, high, count)]
-    if name == "block":
-        spaced = [float(max(1, round(value))) for value in spaced]
-    tried = tuple(dict.fromkeys(spaced))  # short blocks coincide
+    rounded = round if name == "block" else _short
+    # Short blocks may coincide.
+    tried = tuple(dict.fromkeys(float(rounded(value)) for value in _spaced(low, high, count)))
     return Knob(name, tried, tuple(_value(name, x, current) for x in tried), limits)
 
 
