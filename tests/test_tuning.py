@@ -236,6 +236,7 @@ def test_every_argument_is_checked() -> None:
         ({"draws": 0}, "draws must be a whole number of at least 1, not 0"),
         ({"seed": 2**32}, "seed must be below"),
         ({"candidates": []}, "there are no candidates to choose from; give at least one"),
+        ({"candidates": [GIVEN], "ranges": {"block": (1, 9)}}, "leave one of the two out"),
         ({"ranges": {"block": (1, 9)}}, "has no block to tune, only learning_rate, exploration"),
         ({"ranges": {"learning_rate": (3, 1)}}, "must have 0 < low < high, not 3.0 and 1.0"),
         ({"ranges": {"learning_rate": (0, 1)}}, "must have 0 < low < high, not 0.0 and 1.0"),
@@ -301,10 +302,10 @@ def test_seeds_are_disjoint_distinct_and_of_32_bits(seed: int, other: int, count
     problem = fb.problems.activated_bernoulli(agents=2, arms=2, horizon=1, seed=other)
     for_tuning = seeds.stage_seeds("tuning", count, seed, problem)
     fresh = seeds.stage_seeds("fresh", count, other, problem)  # whatever the seed they come from
-    every = [*for_tuning, *fresh, seed, other]
-    assert len(set(for_tuning) | set(fresh)) == 2 * count
-    assert not {seed, other} & set(for_tuning) - {other}
-    assert all(0 <= each < 2**32 for each in every)
+    assert len({*for_tuning, *fresh}) == 2 * count
+    assert not {seed, other} & set(for_tuning)
+    assert other not in fresh
+    assert all(0 <= each < 2**32 for each in (*for_tuning, *fresh))
     assert for_tuning == seeds.stage_seeds("tuning", count + 5, seed, problem)[:count]
 
 

@@ -18,11 +18,13 @@ from fedbandits.problems import Problem
 
 from . import knobs
 from .knobs import Edge
-from .play import DType, at_end, play
+from .play import at_end, play
 from .seeds import draws_losses, in_words, redraw, stage_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fedbandits.engine.simulate import DType
 
 logger = logging.getLogger("fedbandits")
 
@@ -121,6 +123,8 @@ def choose(
     budget = checks.whole(budget, "budget", least=2)
     runs = checks.whole(runs, "runs", least=1)
     setting = setting_of(problem, gossip)
+    if candidates is not None and ranges:
+        raise ValueError("candidates stand instead of a grid with ranges; leave one of the two out")
     tried: list[knobs.Knob] = []
     if candidates is None:
         tried = knobs.grid(algorithm, setting, problem.horizon, budget - 1, ranges)

@@ -16,12 +16,13 @@ from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
 from fedbandits.problems import Problem
 
-from .play import DType, at_end, play
+from .play import at_end, play
 from .seeds import draws_losses, in_words, redraw, stage_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fedbandits.engine.simulate import DType
     from fedbandits.experiments.measure import Interval
     from fedbandits.results import Result
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,8 @@ from fedbandits.gossip import Gossip
 from fedbandits.problems import Problem
 
 if TYPE_CHECKING:
+    from fedbandits.engine.simulate import DType
     from fedbandits.results import Result
-
-DType = Literal["float32", "float64"]
 
 
 def play(
