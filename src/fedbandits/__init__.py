@@ -12,7 +12,7 @@ Importing the package loads NumPy only; JAX and the rest are loaded when first n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import bounds, gossip, networks, problems, schedules
+from . import bounds, gossip, networks, problems, schedules, tuning
 from .algorithms import Algorithm, Exp3, FedExp3, FedHedge, GossipUCB, Leaf, Uniform
 from .gossip import Gossip
 from .networks import Network
@@ -50,6 +50,7 @@ __all__ = [
     "problems",
     "schedules",
     "simulate",
+    "tuning",
 ]
 
 

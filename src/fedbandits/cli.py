@@ -230,6 +230,37 @@ def results(
 
 
 @app.command()
+def tune(
+    file: Config,
+    changes: Changes = None,
+    budget: Annotated[int, typer.Option(min=2, help="The most candidates.")] = 25,
+    runs: Annotated[int | None, typer.Option(min=1, help="Of each candidate and draw.")] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--range", metavar="KNOB=LOW:HIGH", help="Where to look; may be repeated."),
+    ] = None,
+    out: Out = Path("out"),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+) -> None:
+    """Search learning rate, exploration and block length on some seeds; report on fresh ones.
+
+    Writes a new configuration (.tuned.toml), tables (.csv) and a result (.nc).
+
+    \b
+    Examples:
+      fedbandits tune examples/grid.toml
+      fedbandits tune grid.toml --budget 50 --range learning_rate=0.1:30
+    """  # noqa: D301
+    from .tuning.files import request
+
+    asked = request(file, changes or (), out=out, ranges=ranges or (), force=force)
+    _make_folder(out)
+    found = asked.tune(budget, runs)
+    tables.print_tuning(found, _console())
+    _say_written(list(found.files))
+
+
+@app.command()
 def bounds(
     file: Config,
     changes: Changes = None,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .networks import Network
     from .results import Result
     from .sweeps.store import Manifest, Status, StoredCell
+    from .tuning import Choice, Report
+    from .tuning.files import Tuned
 
 LISTED = 40
 """Cells of a sweep that a table shows."""
@@ -126,6 +128,67 @@ def sweep_line(said: Status) -> str:
         f"{counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
         f"{len(said.missing)} missing"
     )
+
+
+def print_tuning(found: Tuned, console: Console) -> None:
+    """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
+    console.print(_candidates_table(found.choice))
+    console.print(_fresh_table(found.report))
+    for line, style in [(line, "yellow") for line in tuning_warnings(found)] + [
+        (found.section, "")
+    ]:
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _candidates_table(choice: Choice) -> Group:
+    """The best first."""
+    order = choice.regret.mean(axis=1).argsort(kind="stable")
+    tried = choice.table().iloc[order]
+    names = list(tried.columns[: tried.columns.get_loc("regret")])
+    table = _table(*names, "regret at T", "")
+    table.columns[0].justify = "right"
+    for row in tried[:LISTED].to_dict("records"):
+        numbers = (row[name] for name in names)
+        table.add_row(
+            *(f"{x:g}" if isinstance(x, int | float) else str(x) for x in numbers),
+            f"{row['regret']:,.2f}",
+            "as in the file" if row["given"] else "",
+        )
+    on = f"{counted(len(choice.seeds), 'draw')} of the losses" if choice.redrawn else "these losses"
+    return _titled(f"{counted(len(tried), 'candidate')} on {on}", table, _more(tried.index))
+
+
+def _fresh_table(report: Report) -> Group:
+    table = _table("expected regret at T", "mean", "95% band")
+    for name, mean, low, high in report.summary().itertuples():
+        table.add_row(name.replace("given", "file's own"), f"{mean:,.2f}", _band(low, high))
+    runs = counted(report.tuned[0].dataset.sizes["run"], "run")
+    on = (
+        f"{counted(len(report.seeds), 'fresh draw')} of the losses, {runs} on each"
+        if report.redrawn
+        else f"{runs} with fresh randomness of the agents, on the same losses"
+    )
+    return _titled(f"{report.tuned[0].label}: {on}", table, f"Bands are over {report.unit}s.")
+
+
+def tuning_warnings(found: Tuned) -> list[str]:
+    """What to know before relying on what tuning found."""
+    choice, report = found.choice, found.report
+    lines = [
+        f"{edge.name} {edge.value:g} is the {edge.side} tried, better ones may lie beyond: "
+        f"--range {edge.name}={edge.wider[0]:g}:{edge.wider[1]:g}"
+        for edge in choice.edges
+    ]
+    if not report.redrawn:
+        lines.append(
+            "the losses are stored or computed, not drawn from a seed: what was tuned has seen "
+            "them, and only the agents' randomness is fresh; on other losses regret may be larger"
+        )
+    if choice.given is not None and choice.winner is choice.candidates[choice.given]:
+        lines.append("no candidate was better than the file's own setting, which stays")
+    elif not report.difference().high < 0:  # NaN included
+        lines.append("on fresh seeds the tuned setting is not clearly better than the file's own")
+    return lines
 
 
 def _parameters(cell: StoredCell) -> list[str]:

@@ -17,6 +17,7 @@ from fedbandits.problems.base import Problem
 from .chunks import play_chunks
 from .devices import spread
 from .mixing import Mixer
+from .pytrees import register
 from .rounds import AgentTotals, Carry, Curves, play_chunk
 from .simulate import DType, finish, precision, prepare
 
@@ -56,8 +57,7 @@ def simulate_each(
             for algorithm in algorithms
         ]
         ready = [start.algorithm for start in starts]
-        kinds = {jax.tree.structure(algorithm) for algorithm in ready}
-        if len(kinds) > 1:
+        if not alike(ready):
             raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
         carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
@@ -74,6 +74,17 @@ def simulate_each(
             )
             for h, start in enumerate(starts)
         ]
+
+
+def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:
+    """Whether algorithms, set up, differ in numbers alone, so that one program plays them all."""
+    for algorithm in algorithms:
+        register(algorithm)
+    kinds = {
+        (jax.tree.structure(each), tuple(np.shape(leaf) for leaf in jax.tree.leaves(each)))
+        for each in algorithms
+    }
+    return len(kinds) == 1
 
 
 @partial(

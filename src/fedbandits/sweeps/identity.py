@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -73,6 +74,23 @@ def files_of(config: Mapping[str, Any]) -> list[str]:
     files: list[str] = []
     _with_files(config, files.append)
     return files
+
+
+def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
+    """The configuration for a file in another folder: names of files are relative to that.
+
+    Example:
+        >>> network = {"name": "read_graphml", "path": "friends.graphml"}
+        >>> moved({"network": network}, Path("here"), Path("here/out"))["network"]["path"]
+        '../friends.graphml'
+    """
+
+    def seen_from_there(name: str) -> str:
+        if Path(name).is_absolute():
+            return name
+        return Path(os.path.relpath(folder / name, to)).as_posix()
+
+    return _with_files(config, seen_from_there)
 
 
 def _with_files(config: Mapping[str, Any], replace: Callable[[str], Any]) -> dict[str, Any]:

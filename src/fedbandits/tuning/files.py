@@ -1,0 +1,189 @@
+"""A configuration file tuned: what is refused before anything is played, and what is written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedbandits import schedules
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.catalogue import THEOREM
+from fedbandits.config import ConfigError, Experiment, load_config, read_config
+from fedbandits.describe import describe
+from fedbandits.files import atomic_path
+from fedbandits.toml import toml_text
+
+from . import knobs
+from .choice import Choice, choose
+from .fresh import Report, report
+
+
+class Files(NamedTuple):
+    """What is written.
+
+    Attributes:
+        config: the whole configuration, with what was found in its [algorithm].
+        candidates: what was tried, a row for each.
+        fresh: the regret on every fresh seed.
+        result: the winner's result on the first fresh seed.
+    """
+
+    config: Path
+    candidates: Path
+    fresh: Path
+    result: Path
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What came of tuning a configuration file.
+
+    Attributes:
+        choice: what was tried.
+        report: the winner and the file's own setting on fresh seeds.
+        section: the new [algorithm], as text.
+        files: what was written.
+    """
+
+    choice: Choice
+    report: Report
+    section: str
+    files: Files
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A configuration file that can be tuned.
+
+    Attributes:
+        source: the file.
+        config: its tables after all changes.
+        experiment: what it describes.
+        ranges: other ranges than the default ones.
+        files: what will be written.
+        force: whether files that are there already are replaced.
+    """
+
+    source: Path
+    config: dict[str, Any]
+    experiment: Experiment
+    ranges: dict[str, tuple[float, float]]
+    files: Files
+    force: bool
+
+    def tune(self, budget: int = 25, runs: int | None = None) -> Tuned:
+        """Choose, report and write.
+
+        Args:
+            budget: the most candidates.
+            runs: of each candidate on each draw of the losses; the file's by default.
+        """
+        asked = self.experiment
+        shared: dict[str, Any] = {
+            "runs": asked.runs if runs is None else runs,
+            "seed": asked.seed,
+            "dtype": asked.dtype,
+        }
+        players = (asked.problem, asked.algorithm, asked.gossip)
+        try:
+            choice = choose(*players, ranges=self.ranges, budget=budget, **shared)
+            said = report(asked.problem, choice.winner, *players[1:], **shared)
+        except KeyboardInterrupt as stop:
+            stopped = str(stop) or "stopped"
+            raise KeyboardInterrupt(f"{stopped}; nothing is kept, tuning starts anew") from stop
+        section = {**self.config["algorithm"], **_changed(choice.winner, asked.algorithm)}
+        _refuse_present(self.files, self.force)  # someone else may have been faster
+        _write(self, {**self.config, "algorithm": section}, choice, said)
+        return Tuned(choice, said, toml_text({"algorithm": section}), self.files)
+
+
+def request(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    out: str | Path = "out",
+    ranges: Sequence[str] = (),
+    force: bool = False,
+) -> Request:
+    """What a configuration file asks to be tuned; refused before anything is played.
+
+    Args:
+        path: the configuration file; a sweep is refused.
+        overrides: changes to it, as in `load_config`.
+        out: folder for the files, which are named after the configuration's.
+        ranges: other ranges than the default ones, such as `"learning_rate=0.1:10"`.
+        force: whether files that are there already are replaced.
+    """
+    source = Path(path)
+    wanted = dict(knobs.parse_range(text) for text in ranges)
+    experiment = load_config(source, overrides)
+    config = _tables(source, overrides)
+    if config["algorithm"].get(THEOREM):
+        raise ConfigError(
+            f"{source} [algorithm]: {THEOREM} chooses the rates itself; remove it to tune them"
+        )
+    files = Files(*(Path(out) / f"{source.stem}.{end}" for end in _ENDINGS))
+    _refuse_present(files, force)
+    return Request(source, config, experiment, wanted, files, force)
+
+
+_ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "tuned.nc")
+
+
+def _tables(source: Path, overrides: Sequence[str]) -> dict[str, Any]:
+    from fedbandits.sweeps.grammar import expand
+
+    return dict(expand(read_config(source, overrides), str(source)).cells[0].config)
+
+
+def _refuse_present(files: Files, force: bool) -> None:
+    present = [path for path in files if path.exists()]
+    if present and not force:
+        raise FileExistsError(
+            f"{present[0]} is there already; choose another --out, or --force to replace it"
+        )
+
+
+def _changed(winner: AnyAlgorithm, given: AnyAlgorithm) -> dict[str, Any]:
+    """The parameters that tuning changed, as a configuration file has them."""
+    tuned = {name: getattr(winner, name) for name in knobs.KNOBS if hasattr(winner, name)}
+    return {
+        name: _plain(value)
+        for name, value in tuned.items()
+        if describe(value) != describe(getattr(given, name))
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A number, or a schedule as the table that names it.
+
+    Example:
+        >>> _plain(schedules.constant(0.1)), _plain(schedules.power(0.01, 0.5))
+        (0.1, {'name': 'power', 'c': 0.01, 'a': 0.5})
+    """
+    if isinstance(value, schedules.Constant):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        return {**describe(value), "name": type(value).__name__.lower()}
+    return describe(value)  # a plain number, whatever array it was in
+
+
+def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Report) -> None:
+    from fedbandits.sweeps.identity import moved
+
+    source, files = asked.source, asked.files
+    # The configuration comes last: where it is, all of it is.
+    for path, table in ((files.candidates, choice.table()), (files.fresh, said.table())):
+        with atomic_path(path) as temporary:
+            table.to_csv(temporary, index=False)
+    said.tuned[0].against(asked.experiment.against).save(files.result)
+    text = (
+        f"# {source.name} with its [algorithm] tuned by fedbandits; {files.candidates.name} has "
+        f"what was tried,\n# {files.fresh.name} the regret on fresh seeds.\n\n"
+    )
+    there = moved(config, source.parent.resolve(), files.config.parent.resolve())
+    with atomic_path(files.config) as temporary:
+        temporary.write_text(text + toml_text(there), encoding="utf-8")

@@ -1,0 +1,145 @@
+"""The winner beside what was given, on fresh seeds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fedbandits import checks
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.describe import describe
+from fedbandits.gossip import Gossip
+from fedbandits.problems import Problem
+
+from .play import at_end, play
+from .seeds import draws_losses, in_words, redraw, stage_seeds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedbandits.engine.simulate import DType
+    from fedbandits.experiments.measure import Interval
+    from fedbandits.results import Result
+
+logger = logging.getLogger("fedbandits")
+
+FRESH = 10
+"""Draws of the losses on which the winner is judged; intervals are over these."""
+
+
+AGENTS = ("mean agent", "worst agent")
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The winner and what was given, on seeds that tuning has not seen.
+
+    Attributes:
+        tuned: the winner's results, one for each fresh seed.
+        given: the same for what was given.
+        seeds: of the results.
+        redrawn: whether the losses are fresh too.
+    """
+
+    tuned: tuple[Result, ...]
+    given: tuple[Result, ...]
+    seeds: tuple[int, ...]
+    redrawn: bool
+
+    @property
+    def unit(self) -> str:
+        """What intervals are over: `draw` of losses and agents' randomness, or `run`."""
+        return "draw" if len(self.seeds) > 1 else "run"
+
+    def summary(self) -> pd.DataFrame:
+        """Expected regret at T with 95% intervals, and the paired differences.
+
+        The worst agent is that of each draw.
+        """
+        import pandas as pd
+
+        from fedbandits.experiments.measure import interval
+
+        rows = {}
+        for agent in AGENTS:
+            tuned, given = (_values(r, agent, self.unit) for r in (self.tuned, self.given))
+            rows[f"tuned, {agent}"] = interval(tuned)
+            rows[f"given, {agent}"] = interval(given)
+            rows[f"tuned - given, {agent}"] = interval(tuned - given)
+        return pd.DataFrame.from_dict(
+            rows, orient="index", columns=["regret", "low 95%", "high 95%"]
+        )
+
+    def difference(self) -> Interval:
+        """Regret of the mean agent, tuned minus given, with its 95% interval."""
+        from fedbandits.experiments.measure import interval
+
+        tuned, given = (_values(r, "mean agent", self.unit) for r in (self.tuned, self.given))
+        return interval(tuned - given)
+
+    def table(self) -> pd.DataFrame:
+        """Expected regret at T of the mean and of the worst agent, for every fresh seed."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"seed": self.seeds}
+            | {
+                f"{name}, {agent}": _values(results, agent, "draw")
+                for name, results in (("tuned", self.tuned), ("given", self.given))
+                for agent in AGENTS
+            }
+        )
+
+
+def report(
+    problem: Problem,
+    tuned: AnyAlgorithm,
+    given: AnyAlgorithm,
+    gossip: Gossip | None = None,
+    *,
+    runs: int = 10,
+    draws: int = FRESH,
+    seed: int = 0,
+    dtype: DType = "float32",
+    progress: bool | None = None,
+) -> Report:
+    """Both algorithms on fresh seeds, paired: on the same losses with the same randomness.
+
+    Arguments as those of `choose`, with which no seed is shared, whatever `seed` is.
+    """
+    from fedbandits.engine.batch import alike
+    from fedbandits.engine.simulate import setting_of
+
+    runs = checks.whole(runs, "runs", least=1)
+    redrawn = draws_losses(problem)
+    seeds = stage_seeds("fresh", draws if redrawn else 1, seed, problem)
+    logger.info("report: %d runs, on %s", runs, in_words(len(seeds), redrawn))
+    setting = setting_of(problem, gossip)
+    if describe(tuned) == describe(given):
+        calls = [[tuned]]  # nothing was better than what was given
+    elif alike([each.set_up(setting) for each in (tuned, given)]):
+        calls = [[tuned, given]]
+    else:
+        calls = [[tuned], [given]]
+    pairs = []
+    for drawn in seeds:
+        fresh = redraw(problem, drawn)
+        played = [play(fresh, call, gossip, runs, drawn, dtype, progress) for call in calls]
+        pairs.append((played[0][0], played[-1][-1]))
+    return Report(tuple(a for a, _ in pairs), tuple(b for _, b in pairs), seeds, redrawn)
+
+
+def _values(results: Sequence[Result], agent: str, unit: str) -> npt.NDArray[np.float64]:
+    """Independent values of the regret at T: one for each draw, or for each run of the only one."""
+    by_run = [
+        at_end(result)
+        if agent == "mean agent"
+        else result.dataset["agent_expected_regret"].to_numpy()[:, result.worst_agent]
+        for result in results
+    ]
+    return by_run[0] if unit == "run" else np.array([values.mean() for values in by_run])
