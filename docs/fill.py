@@ -63,7 +63,7 @@ def main(out: Path) -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         page.write_text(filled(text, sections), encoding="utf-8")
-    print("filled from", ", ".join(sections) or "nothing")
+    sys.stdout.write(f"filled from {', '.join(sections) or 'nothing'}\n")
 
 
 if __name__ == "__main__":

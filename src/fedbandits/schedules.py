@@ -179,11 +179,20 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     )
 
 
+def name_of(schedule: Any) -> str:
+    """What a configuration calls a schedule.
+
+    Example:
+        >>> name_of(small_loss())
+        'small_loss'
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(schedule).__name__).lower()
+
+
 def _nonnegative(schedule: Any, *names: str) -> None:
     """Check the numbers of a schedule and keep them as floats."""
     for name in names:
-        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(schedule).__name__).lower()
-        place = f"{name} of {kind}"
+        place = f"{name} of {name_of(schedule)}"
         object.__setattr__(schedule, name, _checked(getattr(schedule, name), place))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from . import figure1, figure2, suite, theory
+from . import figure1, figure2, leaderboard, suite, theory
 from .section import Options, Section, run_part
 
 PAPER: dict[str, Callable[[Options], Section]] = {
@@ -14,6 +14,7 @@ PAPER: dict[str, Callable[[Options], Section]] = {
 
 REGISTRY: dict[str, Callable[[Options], Section]] = PAPER | {
     "suite": suite.reproduce,
+    "leaderboard": leaderboard.reproduce,
 }
 """What it can do by name."""
 
@@ -24,6 +25,7 @@ __all__ = [
     "Section",
     "figure1",
     "figure2",
+    "leaderboard",
     "run_part",
     "suite",
     "theory",

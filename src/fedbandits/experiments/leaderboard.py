@@ -165,10 +165,12 @@ def tuned(
     seeds: range,
 ) -> AnyAlgorithm | None:
     """The best candidate on the tuning draws; None where there is nothing to tune."""
-    from fedbandits.tuning import choose, knobs
+    from fedbandits.engine.simulate import setting_of
+    from fedbandits.tuning import choose
+    from fedbandits.tuning.knobs import tunable
 
     problem = make(seeds[0])
-    if not knobs.tunable(algorithm, problem, gossip):
+    if not tunable(algorithm, setting_of(problem, gossip)):
         return None
     choice = choose(
         *(problem, algorithm, gossip),
@@ -218,31 +220,28 @@ def share(entries: Iterable[Entry], agent: str = "mean") -> Interval:
     return Interval(float(value), float(low), float(high))
 
 
-def select(
-    entries: Iterable[Entry],
-    algorithm: str,
-    setting: str,
-    *,
-    stationary: bool | None = None,
-    family: str | None = None,
-    network: str | None = None,
-) -> list[Entry]:
+Where = Callable[[Entry], bool]
+
+
+def stationary(entry: Entry) -> bool:
+    """Families 1 to 4."""
+    return suite.families()[entry.family].stationary
+
+
+def adversarial(entry: Entry) -> bool:
+    """Families 5 and 6."""
+    return not stationary(entry)
+
+
+def select(entries: Iterable[Entry], algorithm: str, setting: str, where: Where) -> list[Entry]:
     """The entries of an algorithm in some cases."""
-    known = suite.families()
-    return [
-        e
-        for e in entries
-        if (e.algorithm, e.setting) == (algorithm, setting)
-        and stationary in (None, known[e.family].stationary)
-        and family in (None, e.family)
-        and network in (None, e.network)
-    ]
+    return [e for e in entries if (e.algorithm, e.setting) == (algorithm, setting) and where(e)]
 
 
 def ranked(entries: list[Entry]) -> list[str]:
     """Algorithms by the regret of their defaults on families 1 to 4."""
     names = dict.fromkeys(e.algorithm for e in entries)
-    return sorted(names, key=lambda a: share(select(entries, a, AS_IT_COMES, stationary=True)).mean)
+    return sorted(names, key=lambda a: share(select(entries, a, AS_IT_COMES, stationary)).mean)
 
 
 def board(entries: list[Entry], costs: dict[str, Cost]) -> Table:
@@ -250,12 +249,12 @@ def board(entries: list[Entry], costs: dict[str, Cost]) -> Table:
     rows = []
     for name in ranked(entries):
         cells = [
-            _cell(select(entries, name, setting, stationary=stationary), agent)
-            for setting, stationary, agent in (
-                (AS_IT_COMES, True, "mean"),
-                (TUNED, True, "mean"),
-                (AS_IT_COMES, True, "worst"),
-                (AS_IT_COMES, False, "mean"),
+            _cell(select(entries, name, setting, where), agent)
+            for setting, where, agent in (
+                (AS_IT_COMES, stationary, "mean"),
+                (TUNED, stationary, "mean"),
+                (AS_IT_COMES, stationary, "worst"),
+                (AS_IT_COMES, adversarial, "mean"),
             )
         ]
         cost = costs[name]
@@ -278,31 +277,29 @@ def board(entries: list[Entry], costs: dict[str, Cost]) -> Table:
 
 def by_family(entries: list[Entry]) -> Table:
     """Default and tuned, family by family, over the networks."""
-    families = list(dict.fromkeys(e.family for e in entries))
-    return _breakdown(entries, "By family, mean over networks: default / tuned", "family", families)
+    parts: dict[str, Where] = {
+        name: lambda e, name=name: e.family == name
+        for name in dict.fromkeys(e.family for e in entries)
+    }
+    return _breakdown(entries, "By family, mean over networks: default / tuned", parts)
 
 
 def by_network(entries: list[Entry]) -> Table:
     """Default and tuned, network by network, over families 1 to 4."""
-    networks = list(dict.fromkeys(e.network for e in entries))
-    title = "By network, families 1 to 4: default / tuned"
-    return _breakdown(entries, title, "network", networks)
+    parts: dict[str, Where] = {
+        name: lambda e, name=name: e.network == name and stationary(e)
+        for name in dict.fromkeys(e.network for e in entries)
+    }
+    return _breakdown(entries, "By network, families 1 to 4: default / tuned", parts)
 
 
-def _breakdown(entries: list[Entry], title: str, by: str, values: list[str]) -> Table:
-    rows = []
-    for name in ranked(entries):
-        cells = []
-        for value in values:
-            chosen = {by: value}
-            only = True if by == "network" else None
-            shares = [
-                select(entries, name, setting, stationary=only, **chosen)  # type: ignore[arg-type]  # by is one of its keywords
-                for setting in (AS_IT_COMES, TUNED)
-            ]
-            cells.append(" / ".join(f"{share(s).mean:.3f}" if s else "-" for s in shares))
-        rows.append((name, *cells))
-    return Table(title, ("algorithm", *values), rows, "Shares of uniform play's regret.")
+def _breakdown(entries: list[Entry], title: str, parts: dict[str, Where]) -> Table:
+    def cell(algorithm: str, where: Where) -> str:
+        both = [select(entries, algorithm, setting, where) for setting in (AS_IT_COMES, TUNED)]
+        return " / ".join(f"{share(found).mean:.3f}" if found else "-" for found in both)
+
+    rows = [(name, *(cell(name, where) for where in parts.values())) for name in ranked(entries)]
+    return Table(title, ("algorithm", *parts), rows, "Shares of uniform play's regret.")
 
 
 def _cell(entries: list[Entry], agent: str) -> str:
@@ -330,12 +327,12 @@ def frame(entries: list[Entry], costs: dict[str, Cost]) -> pd.DataFrame:
 def findings(entries: list[Entry], costs: dict[str, Cost]) -> list[str]:
     """What was found, in words made from the numbers."""
     order = [name for name in ranked(entries) if "FedHedge" not in name]
-    defaults = {n: share(select(entries, n, AS_IT_COMES, stationary=True)).mean for n in order}
+    defaults = {n: share(select(entries, n, AS_IT_COMES, stationary)).mean for n in order}
     best = min(
-        (n for n in order if select(entries, n, TUNED)),
-        key=lambda n: share(select(entries, n, TUNED, stationary=True)).mean,
+        (n for n in order if select(entries, n, TUNED, stationary)),
+        key=lambda n: share(select(entries, n, TUNED, stationary)).mean,
     )
-    at_best = share(select(entries, best, TUNED, stationary=True)).mean
+    at_best = share(select(entries, best, TUNED, stationary)).mean
     raw = [n for n in order if "raw" in costs[n].leaves.values()]
     return [
         f"As they come, {order[0]} pays least on families 1 to 4 of those with bandit feedback "
@@ -361,7 +358,7 @@ def draw(entries: list[Entry]) -> Figure:
     names = ranked(entries)[::-1]
     for i, setting in enumerate((AS_IT_COMES, TUNED)):
         for y, name in enumerate(names):
-            chosen = select(entries, name, setting, stationary=True)
+            chosen = select(entries, name, setting, stationary)
             if not chosen:
                 continue
             found = share(chosen)

@@ -167,7 +167,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, schedules.Constant):
         return value.value
     if dataclasses.is_dataclass(value):
-        return {**describe(value), "name": type(value).__name__.lower()}
+        return {**describe(value), "name": schedules.name_of(value)}
     return describe(value)  # a plain number, whatever array it was in
 
 

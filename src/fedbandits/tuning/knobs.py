@@ -89,13 +89,13 @@ def grid(
             ...
         ValueError: GossipUCB has nothing to tune: it has no learning_rate, block or exploration
     """
-    ready = algorithm.set_up(setting)
     kind, given = type(algorithm).__name__, dict(ranges or {})
-    opened: Any = ready  # a dataclass, as every algorithm is
-    traced = {f.name for f in dataclasses.fields(opened) if not f.metadata.get("static")}
-    fields = {name: getattr(ready, name) for name in KNOBS if name in traced}
     # A block whose length nobody knows has no range.
-    fields = {k: v for k, v in fields.items() if k != "block" or v is not None or k in given}
+    fields = {
+        name: value
+        for name, value in tunable(algorithm, setting).items()
+        if name != "block" or value is not None or name in given
+    }
     if not fields:
         raise ValueError(
             f"{kind} has nothing to tune: it has no {KNOBS[0]}, {KNOBS[1]} or {KNOBS[2]}"
@@ -107,6 +107,19 @@ def grid(
         _knob(name, fields[name], given.get(name), count, horizon)
         for name, count in zip(fields, share(size, list(fields)), strict=True)
     ]
+
+
+def tunable(algorithm: AnyAlgorithm, setting: Setting) -> dict[str, Any]:
+    """The parameters that can be tuned, with their values on this network.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> list(tunable(fb.FedExp3(), Setting(20, 36))), tunable(fb.Uniform(), Setting(20, 36))
+        (['learning_rate', 'exploration'], {})
+    """
+    ready: Any = algorithm.set_up(setting)  # a dataclass, as every algorithm is
+    traced = {f.name for f in dataclasses.fields(ready) if not f.metadata.get("static")}
+    return {name: getattr(ready, name) for name in KNOBS if name in traced}
 
 
 def share(size: int, names: Sequence[str]) -> list[int]:
