@@ -277,19 +277,21 @@ def board(entries: list[Entry], costs: dict[str, Cost]) -> Table:
 
 def by_family(entries: list[Entry]) -> Table:
     """Default and tuned, family by family, over the networks."""
-    parts: dict[str, Where] = {
-        name: lambda e, name=name: e.family == name
-        for name in dict.fromkeys(e.family for e in entries)
-    }
+
+    def of(family: str) -> Where:
+        return lambda e: e.family == family
+
+    parts = {name: of(name) for name in dict.fromkeys(e.family for e in entries)}
     return _breakdown(entries, "By family, mean over networks: default / tuned", parts)
 
 
 def by_network(entries: list[Entry]) -> Table:
     """Default and tuned, network by network, over families 1 to 4."""
-    parts: dict[str, Where] = {
-        name: lambda e, name=name: e.network == name and stationary(e)
-        for name in dict.fromkeys(e.network for e in entries)
-    }
+
+    def on(network: str) -> Where:
+        return lambda e: e.network == network and stationary(e)
+
+    parts = {name: on(name) for name in dict.fromkeys(e.network for e in entries)}
     return _breakdown(entries, "By network, families 1 to 4: default / tuned", parts)
 
 
