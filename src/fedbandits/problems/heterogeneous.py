@@ -49,4 +49,4 @@ def heterogeneous(
     apart -= apart.mean(axis=0)
     means = 0.5 + spread * apart / np.abs(apart).max()
     means[:, rng.integers(arms)] -= gap
-    return bernoulli(means, horizon, seed=seed)
+    return bernoulli(means.clip(0, 1), horizon, seed=seed)  # rounding may end below 0

@@ -1,0 +1,133 @@
+"""The suite: its families, its fairness, and the arithmetic of its verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.experiments import Options, suite
+from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite of the same kind that takes seconds."""
+    for name, value in {"ROWS": 2, "COLS": 4, "AGENTS": 8, "ARMS": 4, "HORIZON": 240}.items():
+        monkeypatch.setattr(suite, name, value)
+    monkeypatch.setattr(suite, "CONSTANTS", (1e-6, 0.5))
+
+
+def case(family: str = "1 paper", **regret: float) -> Case:
+    """Ten draws around these means, the same in every contender."""
+    noise = np.linspace(-0.5, 0.5, 10)
+    named = {"default": DEFAULT, "authors": AUTHORS, "best": BEST}
+    values = {named[name]: mean + noise for name, mean in regret.items()}
+    return Case(family, "grid", 0.1, False, values | {"anytime": 5 + noise}, np.full(10, 100.0))
+
+
+def test_six_families_and_four_networks() -> None:
+    families = suite.families()
+    assert [family.stationary for family in families.values()] == [True] * 4 + [False] * 2
+    for family in families.values():
+        problem = family.make(3)
+        assert (problem.agents, problem.arms, problem.horizon) == (36, 20, 3000)
+        assert problem.check == "never"
+    assert {gossip.network.agents for gossip in suite.networks().values()} == {36}
+
+
+def test_the_constants_are_thirteen_from_0_003_to_3() -> None:
+    steps = np.diff(np.log(suite.CONSTANTS))
+    assert len(suite.CONSTANTS) == 13
+    assert suite.CONSTANTS[0] == pytest.approx(0.003)
+    assert suite.CONSTANTS[-1] == pytest.approx(3)
+    np.testing.assert_allclose(steps, steps[0])
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_what_is_chosen_on_is_not_judged_on(seed: int) -> None:
+    seeds, after = suite.fresh_seeds(seed, 20), suite.fresh_seeds(seed + 1, 20)
+    assert not set(seeds.tuning) & set(seeds.judging)
+    assert not {*seeds.tuning, *seeds.judging} & {*after.tuning, *after.judging}
+
+
+def test_all_contenders_explore_alike() -> None:
+    players = [*suite.contenders().values()]
+    assert {str(player.exploration) for player in players} == {str(suite.EXPLORATION)}
+
+
+def test_ratios_and_their_mean() -> None:
+    two, half = case(default=20, best=10), case(default=5, best=10)
+    assert suite.ratio(two, DEFAULT).mean == pytest.approx(2)
+    found = suite.geometric_mean([two, half], DEFAULT)
+    assert found.mean == pytest.approx(1)
+    assert found.low < 1 < found.high
+    above = suite.excess(case("5 switching", default=3, authors=-7, best=0), DEFAULT)
+    assert above == pytest.approx((0.1, 0.1, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("default", "switching", "met"),
+    [(10.0, 0.0, [1, 1, 1]), (21.0, 0.0, [0, 0, 1]), (13.0, 0.0, [0, 1, 1]), (9.0, 11, [1, 1, 0])],
+)
+def test_the_verdict_says_what_is_met(default: float, switching: float, met: list[int]) -> None:
+    cases = [
+        case(default=default, best=10, authors=30),
+        case("5 switching", default=switching, authors=0, best=0),
+    ]
+    (words,) = suite.findings(cases)
+    said = [word.partition(";")[0].partition(")")[0] for word in words.split("goal ")[1:]]
+    assert [part.endswith("met") for part in said] == [bool(m) for m in met]
+
+
+@pytest.mark.usefixtures("small")
+def test_the_best_constant_is_chosen_on_the_tuning_draws() -> None:
+    seeds = suite.fresh_seeds(0, 3)
+    chosen = {"4 moderate": suite.families()["4 moderate"]}
+    cases = suite.play(chosen, seeds)
+    assert [c.network for c in cases] == ["complete", "grid", "path", "star"]
+    for found in cases:
+        assert (found.best, found.at_edge) == (0.5, True)
+        assert found.regret[DEFAULT].shape == found.uniform.shape == (3,)
+        assert found.regret[BEST].mean() < found.uniform.mean()
+    # Regret and uniform play's are those of single simulations of the judging draws.
+    problem, gossip = chosen["4 moderate"].make(seeds.judging[1]), suite.networks()["grid"]
+    seed = seeds.judging[0] + 1
+    alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=1, seed=seed)
+    assert cases[1].regret[DEFAULT][1] == pytest.approx(
+        float(alone.dataset["expected_regret"][0, -1]), rel=1e-4
+    )
+    assert cases[1].uniform[1] == pytest.approx(alone.uniform_regret, rel=1e-5)
+
+
+@pytest.mark.usefixtures("small")
+def test_quick_writes_what_it_says(tmp_path: Path) -> None:
+    section = suite.reproduce(Options(tmp_path, quick=True))
+    assert {file.name for file in tmp_path.iterdir()} == set(section.files)
+    assert [len(table.rows) for table in section.tables] == [4, 4, 3]
+    assert section.command == "fedbandits reproduce suite --quick"
+
+
+def test_the_default_adapts_to_the_losses() -> None:
+    """Where the best arm never loses it is nearer to the constant 3, where agents disagree to 0.1.
+
+    Each is at least 1.5 times better there than the other, and the default within a third of it:
+    seeds 0 to 3, 16 agents, 8 arms, 1000 rounds.
+    """
+    from fedbandits.engine.draws import simulate_draws
+
+    gossip = fb.gossip.max_degree(fb.networks.grid(4, 4))
+
+    def regret(make: object, rate: fb.FedExp3) -> float:
+        problems = [make(16, 8, 1000, seed=seed) for seed in range(4)]  # type: ignore[operator]
+        found = simulate_draws(problems, rate, gossip, runs=2).isel(time=-1)
+        return float(found["expected_regret"].mean())
+
+    small, large, default = fb.FedExp3(0.1), fb.FedExp3(3.0), fb.FedExp3()
+    never, disagree = fb.problems.activated_bernoulli, fb.problems.heterogeneous
+    assert regret(never, small) > 1.5 * regret(never, large)
+    assert regret(disagree, large) > 1.5 * regret(disagree, small)
+    assert regret(never, default) < 4 / 3 * regret(never, large)
+    assert regret(disagree, default) < 4 / 3 * regret(disagree, small)
