@@ -74,6 +74,8 @@ def test_news_does_arrive(name: str) -> None:
 DECLARED = {
     "FedExp3": {"z": ("estimate", "average")},
     "Exp3": {},
+    "AcceleratedFedExp3": {"z": ("estimate", "average")},
+    "BlockGossip": {"x": ("estimate", "average")},
     "FedHedge": {"z": ("estimate", "average")},
     "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
     "Uniform": {},
