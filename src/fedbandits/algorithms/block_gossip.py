@@ -63,8 +63,8 @@ class BlockGossip(Algorithm[BlockState]):
 
     Example:
         >>> import fedbandits as fb
-        >>> fb.BlockGossip().leaves
-        {'x': Leaf(kind='estimate', combine='average')}
+        >>> list(fb.BlockGossip().leaves)
+        ['x']
         >>> gossip = fb.gossip.max_degree(fb.networks.grid(6, 6))
         >>> setting = fb.algorithms.base.Setting(arms=20, agents=36, gossip=gossip)
         >>> fb.BlockGossip().set_up(setting).block

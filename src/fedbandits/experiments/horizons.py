@@ -1,0 +1,330 @@
+"""Growth in T, ours: the theorems of FedExp3, T^(2/3), and of BlockGossip, T^(1/2), measured.
+
+On the two networks of the lower bounds that mix slowest, at horizons where FedExp3's theorem says
+anything (γ_T < 1). Losses are the paper's with two arms, activated_bernoulli(N, 2, T): an agent
+that knew the best arm would lose nothing, so what is measured is what the algorithms' own tuning
+costs, exploration as T^(2/3) and a learning rate of 1/sqrt(T) as T^(1/2). Each horizon is played by
+itself with the constants made for it; the versions without a horizon are played once, to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+import fedbandits as fb
+from fedbandits.algorithms.base import Setting
+
+from .measure import Interval, exponent, interval, span
+from .section import Options, Picture, Section, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fedbandits.results import Result
+
+ARMS = 2
+HORIZONS = (20_000, 40_000, 80_000, 160_000, 300_000)
+RUNS = 4
+NETWORKS = (fb.networks.path(36), fb.networks.two_clusters(12, 12))
+QUICK_HORIZONS = (2000, 4000)
+QUICK_NETWORKS = (fb.networks.path(4),)
+
+FED, BLOCK = "FedExp3, theorem", "BlockGossip, theorem"
+TUNED = "BlockGossip, short blocks, η of T"
+ANYTIME, DEFAULT = "BlockGossip()", "FedExp3()"
+PLAYERS = (FED, BLOCK, TUNED, ANYTIME, DEFAULT)
+
+
+class Played(NamedTuple):
+    """One network's regrets.
+
+    Attributes:
+        gossip: the network and its matrix.
+        horizons: those with γ_T < 1.
+        regret: expected, mean agent, by player, `[P, R]`: a row for each horizon.
+        whole: the results of the players without a horizon.
+    """
+
+    gossip: fb.Gossip
+    horizons: list[int]
+    regret: dict[str, np.ndarray[tuple[int, int], np.dtype[np.float64]]]
+    whole: dict[str, Result]
+
+
+class Crossover(NamedTuple):
+    """From which horizon on BlockGossip() is better; None if not up to the longest."""
+
+    theorem: int | None
+    default: int | None
+
+
+def reproduce(options: Options) -> Section:
+    """Play, draw and write the growth in T.
+
+    Writes `horizons.csv`, `horizons_exponents.csv` and a picture for each network.
+    """
+    runs = options.runs or (2 if options.quick else RUNS)
+    horizons = QUICK_HORIZONS if options.quick else HORIZONS
+    networks = QUICK_NETWORKS if options.quick else NETWORKS
+    section = Section(
+        "horizons",
+        "Growth in T, ours: FedExp3 and BlockGossip",
+        options.command("horizons"),
+        settings={
+            "losses": f"activated_bernoulli(N, {ARMS}, T, seed={options.seed}); gossip max_degree",
+            "horizons": f"{', '.join(f'{t:,}' for t in horizons)}, where FedExp3's γ_T < 1",
+            "runs": f"{runs}, seed {options.seed}; intervals are over the agents' randomness",
+        },
+    )
+    found = []
+    for network in networks:
+        with section.timed(network.name):
+            found.append(play(network, horizons, runs, options.seed))
+    points, exponents = tabulate(found), fit(found)
+    crossovers = [crossover(played) for played in found]
+    section.add_csv(options.out, "horizons.csv", points)
+    section.add_csv(options.out, "horizons_exponents.csv", exponents)
+    section.tables += [exponent_table(exponents), regret_table(points)]
+    for number, played in enumerate(found, start=1):
+        picture = Picture(
+            f"horizons_{number}",
+            f"Expected regret of the mean agent against T on {played.gossip.network.name}, each "
+            "horizon with its own constants, and fitted exponents. Grey: slopes 1/2, 2/3 and 1.",
+            "Regret of five players against the horizon, on log axes.",
+        )
+        section.add_picture(options.out, draw(played, exponents), picture)
+    section.paragraphs += findings(found, exponents, crossovers)
+    return section
+
+
+def play(network: fb.Network, horizons: Sequence[int], runs: int, seed: int) -> Played:
+    """Every player at every horizon with γ_T < 1."""
+    gossip = fb.gossip.max_degree(network)
+    needed = fb.bounds.horizon_needed(gossip, arms=ARMS)
+    chosen = [t for t in horizons if t >= needed]
+
+    def simulate(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> Result:
+        problem = fb.problems.activated_bernoulli(network.agents, ARMS, horizon, seed=seed)
+        return fb.simulate(problem, algorithm, gossip, runs, seed, progress=False)
+
+    def last(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return simulate(algorithm, horizon).dataset["expected_regret"].isel(time=-1).to_numpy()
+
+    anytime = {ANYTIME: fb.BlockGossip(), DEFAULT: fb.FedExp3()}
+    whole = {name: simulate(player, chosen[-1]) for name, player in anytime.items()}
+    regret = {
+        FED: [last(fb.FedExp3.from_theorem(gossip, arms=ARMS, horizon=t), t) for t in chosen],
+        BLOCK: [last(fb.BlockGossip.from_theorem(gossip, arms=ARMS, horizon=t), t) for t in chosen],
+        TUNED: [last(fb.BlockGossip(tuned_rate(gossip, t)), t) for t in chosen],
+    }
+    for name, result in whole.items():
+        regret[name] = [result.dataset["expected_regret"].sel(time=t).to_numpy() for t in chosen]
+    return Played(gossip, chosen, {name: np.array(regret[name]) for name in PLAYERS}, whole)
+
+
+def short_block(gossip: fb.Gossip) -> int:
+    """B of `BlockGossip()` on this network."""
+    block = fb.BlockGossip().set_up(Setting(ARMS, gossip.network.agents, gossip)).block
+    assert block is not None  # set_up fills it in
+    return block
+
+
+def tuned_rate(gossip: fb.Gossip, horizon: int) -> float:
+    """η = sqrt(ln K / ((B + K/N) T)), with the short B."""
+    variance = short_block(gossip) + ARMS / gossip.network.agents
+    return math.sqrt(math.log(ARMS) / (variance * horizon))
+
+
+def tabulate(found: Sequence[Played]) -> pd.DataFrame:
+    """Every point with its 95% interval, the rates behind it, and uniform play."""
+    import pandas as pd
+
+    rows = []
+    for played in found:
+        for name, regret in played.regret.items():
+            for horizon, values in zip(played.horizons, regret, strict=True):
+                sizes = {"arms": ARMS, "horizon": horizon}
+                rows.append(
+                    {
+                        "network": played.gossip.network.name,
+                        "algorithm": name,
+                        "time": horizon,
+                        **interval(values)._asdict(),
+                        "runs": values.size,
+                        "gamma": fb.bounds.theorem_rates(
+                            played.gossip, **sizes
+                        ).exploration_at_horizon,
+                        "theorem_block": fb.bounds.block_gossip_rates(played.gossip, **sizes).block,
+                        "short_block": short_block(played.gossip),
+                        "uniform": uniform_regret(played)[horizon - 1],
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def fit(found: Sequence[Played]) -> pd.DataFrame:
+    """Fitted exponents, over all horizons and between the two longest."""
+    import pandas as pd
+
+    rows = []
+    for played in found:
+        for name, regret in played.regret.items():
+            for which, part in (("all", slice(None)), ("last two", slice(-2, None))):
+                found_here = exponent(played.horizons[part], regret[part])
+                rows.append((played.gossip.network.name, name, which, *found_here))
+    columns = ["network", "algorithm", "horizons", "exponent", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def uniform_regret(played: Played) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The exact regret of uniform play up to every round, `[T]`."""
+    arm_loss = played.whole[ANYTIME].dataset["arm_loss"]
+    total = arm_loss.transpose("time", "arm").to_numpy()
+    return np.asarray(total.mean(axis=1) - total.min(axis=1), np.float64)
+
+
+def crossover(played: Played) -> Crossover:
+    """Where the 95% interval of BlockGossip()'s regret comes to lie below FedExp3's.
+
+    Before `horizon_needed` FedExp3 with the theorem's schedule is uniform play, whose regret is
+    exact; from there on it is looked up at the horizons that were played.
+    """
+    curve = played.whole[ANYTIME].band("expected_regret")
+    uniform = uniform_regret(played)
+    needed = min(int(fb.bounds.horizon_needed(played.gossip, arms=ARMS)), len(uniform))
+    worse = np.flatnonzero(~(curve.high.to_numpy()[:needed] < uniform[:needed]))
+    first = int(worse[-1]) + 2 if worse.size else 1
+    later = [
+        interval(mine).high < interval(theirs).low
+        for mine, theirs in zip(played.regret[ANYTIME], played.regret[FED], strict=True)
+    ]
+    theorem = first if first <= needed and all(later) else None
+    default = played.whole[DEFAULT].band("expected_regret")
+    behind = np.flatnonzero(~(curve.high.to_numpy() < default.low.to_numpy()))
+    ahead_from = int(behind[-1]) + 2 if behind.size else 1
+    return Crossover(theorem, ahead_from if ahead_from <= len(uniform) else None)
+
+
+def exponent_table(exponents: pd.DataFrame) -> Table:
+    """Fitted growth in T."""
+    rows = [
+        (
+            f"{row['network']}: {row['algorithm']}, {row['horizons']}",
+            THEORY.get(row["algorithm"], "-"),
+            f"{row['exponent']:.3f}",
+            span(row["low"], row["high"], 3),
+        )
+        for row in exponents.to_dict("records")
+    ]
+    columns = ("player, horizons", "theory", "fitted exponent", "95% interval")
+    note = (
+        "Least squares on log axes; bootstrap over runs, which share their losses. The versions "
+        "without a horizon, BlockGossip() and FedExp3(), go on with rates that fit these losses "
+        "better the longer they last: their exponents say nothing of the worst case."
+    )
+    return Table("Growth in T", columns, rows, note)
+
+
+THEORY = {FED: "0.667", BLOCK: "0.500", TUNED: "0.500"}
+
+
+def regret_table(points: pd.DataFrame) -> Table:
+    """Regret at every horizon."""
+    rows = [
+        (
+            f"{row['network']}, T = {row['time']:,}: {row['algorithm']}",
+            f"{row['mean']:,.1f}",
+            span(row["low"], row["high"], 1),
+            f"{row['uniform']:,.0f}",
+            f"{row['gamma']:.3f}",
+            f"{row['theorem_block']:,}",
+            str(row["short_block"]),
+        )
+        for row in points.to_dict("records")
+    ]
+    columns = ("player", "regret", "95% interval", "uniform play", "γ_T", "theorem's B", "short B")
+    return Table("Regret of the mean agent", columns, rows)
+
+
+def findings(
+    found: Sequence[Played], exponents: pd.DataFrame, crossovers: Sequence[Crossover]
+) -> list[str]:
+    """What was found, in words made from the numbers."""
+    paragraphs = []
+    for played, crossed in zip(found, crossovers, strict=True):
+        network, longest = played.gossip.network.name, played.horizons[-1]
+        here = exponents[exponents["network"] == network].set_index(["algorithm", "horizons"])
+
+        def slope(name: str, which: str, table: pd.DataFrame = here) -> Interval:
+            row = table.loc[(name, which)]
+            return Interval(float(row["exponent"]), float(row["low"]), float(row["high"]))
+
+        sizes = {"arms": ARMS, "horizon": longest}
+        rates = fb.bounds.block_gossip_rates(played.gossip, **sizes)
+        gamma = fb.bounds.theorem_rates(played.gossip, **sizes).exploration_at_horizon
+        paragraphs += [
+            f"{network}. {_nearer(slope(BLOCK, 'all'), slope(FED, 'all'))} Between the two longest "
+            f"horizons: {_said(slope(BLOCK, 'last two'))} against {_said(slope(FED, 'last two'))}. "
+            f"Neither has reached its asymptote: at T = {longest:,} BlockGossip's block is "
+            f"{rates.block:,} rounds, so that the first {2 * rates.block:,} are played uniformly, "
+            f"and (ln K)/η is {math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's γ_T is "
+            f"{gamma:.2f}. With blocks of {short_block(played.gossip)} rounds and a rate for T "
+            f"the exponent is {_said(slope(TUNED, 'all'))}.",
+            f"{network}, crossover. BlockGossip() {_beats(crossed.theorem, longest)} FedExp3 with "
+            f"the theorem's schedule, and {_beats(crossed.default, longest)} FedExp3() with the "
+            f"constants of the figures (regret {played.regret[ANYTIME][-1].mean():,.1f} against "
+            f"{played.regret[DEFAULT][-1].mean():,.1f} at T = {longest:,}).",
+        ]
+    return paragraphs
+
+
+def _said(slope: Interval) -> str:
+    return f"{slope.mean:.3f} ({span(slope.low, slope.high, 3)})"
+
+
+def _nearer(block: Interval, fed: Interval) -> str:
+    """Which exponent is nearer to 1/2, if the intervals tell."""
+    numbers = f"BlockGossip's {_said(block)}, FedExp3's {_said(fed)}."
+    if block.high < fed.low and block.low >= 0.5:
+        return f"With the theorems' constants BlockGossip's exponent is nearer to 1/2: {numbers}"
+    if fed.high < block.low and fed.low >= 0.5:
+        return f"With the theorems' constants FedExp3's exponent is nearer to 1/2: {numbers}"
+    return f"The intervals do not tell whose exponent is nearer to 1/2: {numbers}"
+
+
+def _beats(since: int | None, longest: int) -> str:
+    return (
+        f"does not beat, up to {longest:,} rounds," if since is None else f"beats, from {since:,} "
+        "rounds on,"
+    )
+
+
+def draw(played: Played, exponents: pd.DataFrame) -> Figure:
+    """Regret against T with the fitted slopes."""
+    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+
+    ax = new_axes()
+    here = exponents[
+        (exponents["network"] == played.gossip.network.name) & (exponents["horizons"] == "all")
+    ].set_index("algorithm")["exponent"]
+    times = np.array(played.horizons, float)
+    for i, (name, regret) in enumerate(played.regret.items()):
+        found = [interval(values) for values in regret]
+        mean, low, high = (np.array(part) for part in zip(*found, strict=True))
+        label = f"{name}, {here[name]:.2f}"
+        bars = (mean - low, high - mean)
+        ax.errorbar(times, mean, bars, fmt="osD^v"[i] + "-", ms=4, color=COLOURS[i], label=label)
+    start = played.regret[BLOCK][0].mean()
+    for power in (1 / 2, 2 / 3, 1):
+        ax.plot(times, start * (times / times[0]) ** power, ":", color="0.6", linewidth=1)
+    plain_log(ax)
+    ax.set_xlabel("T")
+    ax.set_ylabel("cumulative regret of the mean agent")
+    ax.set_title(f"{played.gossip.network.name}, {ARMS} arms", fontsize="medium")
+    ax.legend(frameon=False, fontsize="x-small")
+    return figure_of(ax)
