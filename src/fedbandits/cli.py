@@ -358,7 +358,11 @@ def fetch_movielens(
 def reproduce(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="PART", help="figure1, figure2 or theory; default: all of them."),
+        typer.Argument(
+            metavar="PART",
+            help="figure1, figure2 or theory; default: these three. "
+            "Beyond the paper: horizons, regret against T.",
+        ),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
@@ -387,12 +391,14 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from .experiments import REGISTRY, Options, run_part
+    from .experiments import BY_NAME, REGISTRY, Options, run_part
     from .report import write_report
 
     out = out or (Path("out/quick") if quick else Path("out"))
     options = Options(out, runs, seed, data, quick)
     chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
+    if what is None:
+        chosen = {name: part for name, part in chosen.items() if name not in BY_NAME}
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
     _make_folder(out)

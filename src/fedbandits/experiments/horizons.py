@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import fedbandits as fb
 from fedbandits.algorithms.base import Setting
@@ -27,8 +28,13 @@ if TYPE_CHECKING:
 
     from fedbandits.results import Result
 
+Floats = npt.NDArray[np.float64]
+
 ARMS = 2
-HORIZONS = (20_000, 40_000, 80_000, 160_000, 300_000)
+HORIZONS = (21_000, 42_000, 84_000, 168_000, 300_000)
+"""Multiples of 600, so that a curve of 500 points up to the last has one at each."""
+EARLY = 5000
+"""Rounds looked at more closely, for where the first lead begins."""
 RUNS = 4
 NETWORKS = (fb.networks.path(36), fb.networks.two_clusters(12, 12))
 QUICK_HORIZONS = (2000, 4000)
@@ -47,13 +53,15 @@ class Played(NamedTuple):
         gossip: the network and its matrix.
         horizons: those with γ_T < 1.
         regret: expected, mean agent, by player, `[P, R]`: a row for each horizon.
-        whole: the results of the players without a horizon.
+        whole: the results of the players without a horizon, to the end.
+        early: that of BlockGossip() for its first rounds.
     """
 
     gossip: fb.Gossip
     horizons: list[int]
-    regret: dict[str, np.ndarray[tuple[int, int], np.dtype[np.float64]]]
+    regret: dict[str, Floats]
     whole: dict[str, Result]
+    early: Result
 
 
 class Crossover(NamedTuple):
@@ -112,7 +120,7 @@ def play(network: fb.Network, horizons: Sequence[int], runs: int, seed: int) -> 
         problem = fb.problems.activated_bernoulli(network.agents, ARMS, horizon, seed=seed)
         return fb.simulate(problem, algorithm, gossip, runs, seed, progress=False)
 
-    def last(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def last(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> Floats:
         return simulate(algorithm, horizon).dataset["expected_regret"].isel(time=-1).to_numpy()
 
     anytime = {ANYTIME: fb.BlockGossip(), DEFAULT: fb.FedExp3()}
@@ -124,7 +132,8 @@ def play(network: fb.Network, horizons: Sequence[int], runs: int, seed: int) -> 
     }
     for name, result in whole.items():
         regret[name] = [result.dataset["expected_regret"].sel(time=t).to_numpy() for t in chosen]
-    return Played(gossip, chosen, {name: np.array(regret[name]) for name in PLAYERS}, whole)
+    early = simulate(fb.BlockGossip(), min(EARLY, chosen[0]))
+    return Played(gossip, chosen, {name: np.array(regret[name]) for name in PLAYERS}, whole, early)
 
 
 def short_block(gossip: fb.Gossip) -> int:
@@ -161,7 +170,7 @@ def tabulate(found: Sequence[Played]) -> pd.DataFrame:
                         ).exploration_at_horizon,
                         "theorem_block": fb.bounds.block_gossip_rates(played.gossip, **sizes).block,
                         "short_block": short_block(played.gossip),
-                        "uniform": uniform_regret(played)[horizon - 1],
+                        "uniform": uniform_regret(played.whole[ANYTIME])[horizon],
                     }
                 )
     return pd.DataFrame(rows)
@@ -181,33 +190,51 @@ def fit(found: Sequence[Played]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def uniform_regret(played: Played) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The exact regret of uniform play up to every round, `[T]`."""
-    arm_loss = played.whole[ANYTIME].dataset["arm_loss"]
-    total = arm_loss.transpose("time", "arm").to_numpy()
-    return np.asarray(total.mean(axis=1) - total.min(axis=1), np.float64)
+def uniform_regret(result: Result) -> pd.Series[float]:
+    """The exact regret of uniform play on the result's losses, by recorded round."""
+    import pandas as pd
+
+    total = result.dataset["arm_loss"].transpose("time", "arm").to_numpy()
+    return pd.Series(total.mean(axis=1) - total.min(axis=1), result.dataset["time"].to_numpy())
 
 
 def crossover(played: Played) -> Crossover:
-    """Where the 95% interval of BlockGossip()'s regret comes to lie below FedExp3's.
+    """From where on the 95% interval of BlockGossip()'s regret lies below FedExp3's.
 
     Before `horizon_needed` FedExp3 with the theorem's schedule is uniform play, whose regret is
     exact; from there on it is looked up at the horizons that were played.
     """
-    curve = played.whole[ANYTIME].band("expected_regret")
-    uniform = uniform_regret(played)
-    needed = min(int(fb.bounds.horizon_needed(played.gossip, arms=ARMS)), len(uniform))
-    worse = np.flatnonzero(~(curve.high.to_numpy()[:needed] < uniform[:needed]))
-    first = int(worse[-1]) + 2 if worse.size else 1
-    later = [
-        interval(mine).high < interval(theirs).low
-        for mine, theirs in zip(played.regret[ANYTIME], played.regret[FED], strict=True)
-    ]
-    theorem = first if first <= needed and all(later) else None
-    default = played.whole[DEFAULT].band("expected_regret")
-    behind = np.flatnonzero(~(curve.high.to_numpy() < default.low.to_numpy()))
-    ahead_from = int(behind[-1]) + 2 if behind.size else 1
-    return Crossover(theorem, ahead_from if ahead_from <= len(uniform) else None)
+    import pandas as pd
+
+    needed = fb.bounds.horizon_needed(played.gossip, arms=ARMS)
+    better: dict[int, bool] = {}
+    for result in (played.whole[ANYTIME], played.early):
+        high = result.band("expected_regret").high.to_numpy()
+        for t, ahead in (uniform_regret(result) > high).items():
+            if t < needed:
+                better[int(str(t))] = bool(ahead)
+    mine, theirs = played.regret[ANYTIME], played.regret[FED]
+    for t, own, other in zip(played.horizons, mine, theirs, strict=True):
+        better[t] = interval(own).high < interval(other).low
+    curves = [played.whole[name].band("expected_regret") for name in (ANYTIME, DEFAULT)]
+    ahead = curves[0].high.to_numpy() < curves[1].low.to_numpy()
+    default = pd.Series(ahead, curves[0].high["time"].to_numpy())
+    return Crossover(since(pd.Series(better)), since(default))
+
+
+def since(better: pd.Series[bool]) -> int | None:
+    """The first round from which it is better to the end.
+
+    Example:
+        >>> import pandas as pd
+        >>> since(pd.Series({1: True, 2: False, 3: True, 4: True}))
+        3
+        >>> since(pd.Series({1: True, 2: False})) is None
+        True
+    """
+    rounds = better.sort_index()
+    lasting = rounds[::-1].cummin()[::-1]
+    return int(lasting.index[lasting][0]) if lasting.any() else None
 
 
 def exponent_table(exponents: pd.DataFrame) -> Table:
@@ -297,11 +324,10 @@ def _nearer(block: Interval, fed: Interval) -> str:
     return f"The intervals do not tell whose exponent is nearer to 1/2: {numbers}"
 
 
-def _beats(since: int | None, longest: int) -> str:
-    return (
-        f"does not beat, up to {longest:,} rounds," if since is None else f"beats, from {since:,} "
-        "rounds on,"
-    )
+def _beats(first: int | None, longest: int) -> str:
+    if first is None:
+        return f"does not beat, up to {longest:,} rounds,"
+    return f"beats, from {first:,} rounds on,"
 
 
 def draw(played: Played, exponents: pd.DataFrame) -> Figure:
