@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.optimize import brentq
 
 from .oracle import Float, Played, Rate, draw, softmax
 
@@ -75,6 +76,48 @@ def block_gossip(
             fed[(tau - 1) % 2] += 1
         last_sums = sums
     return out
+
+
+def regularised(fed: Float, tsallis: float, entropy: float, barrier: float) -> Float:
+    """Argmin of ⟨q, L⟩ - 2a Σ sqrt(q) + b Σ q ln q - c Σ ln q, by nested roots.
+
+    The derivative of arm k, L_k - a/sqrt(q_k) + b (1 + ln q_k) - c/q_k, grows with q_k; it is the
+    same for all arms, and the larger it is the larger is every q_k.
+    """
+
+    def arms(level: float) -> Float:
+        low, high = np.full(len(fed), -60.0), np.full(len(fed), 2.0)  # of ln q
+        for _ in range(70):
+            u = (low + high) / 2
+            slope = fed - tsallis * np.exp(-u / 2) + entropy * (1 + u) - barrier * np.exp(-u)
+            low, high = np.where(slope < level, u, low), np.where(slope < level, high, u)
+        out: Float = np.exp((low + high) / 2)
+        return out
+
+    return arms(float(brentq(lambda level: arms(level).sum() - 1, -1e3, 1e3, xtol=1e-13)))
+
+
+def small_loss(B: int, N: int, K: int, best_loss: float | None) -> Leader:
+    """η = min{1/(4B), sqrt(ln K/(B L*))}, γ = min{N/12, sqrt(K N ln t/L*)}; L* at least 1."""
+
+    def leader(fed: Float, other: Float, updates: int, first: int) -> Float:
+        best = max(min(fed + other) if best_loss is None else best_loss, 1.0)
+        eta = min(1 / (4 * B), np.sqrt(np.log(K) / (B * best)))
+        gamma = min(N / 12, np.sqrt(K * N * np.log(max(first, 2)) / best))
+        return regularised(fed, 0.0, 1 / eta, 1 / gamma)
+
+    return leader
+
+
+def best_of_both_worlds(B: int, N: int, K: int) -> Leader:
+    """η_s = min{1/B, sqrt(ln K/(s B²))}, γ_s = sqrt(N/(s B)), s - 1 updates so far."""
+
+    def leader(fed: Float, other: Float, updates: int, first: int) -> Float:
+        s = updates + 1
+        eta = min(1 / B, np.sqrt(np.log(K) / (s * B**2)))
+        return regularised(fed, 1 / np.sqrt(N / (s * B)), 1 / eta, 0.0)
+
+    return leader
 
 
 def accelerated_fedexp3(

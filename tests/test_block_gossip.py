@@ -44,7 +44,7 @@ def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
     engine = trajectory(problem, algorithm, gossip, runs=2, seed=seed)
     weights = oracle.chebyshev(gossip.sigma2, block) if kappa is None else [1 + kappa] * block
 
-    def leader(fed: Float, other: Float, updates: int, first: int) -> Float:
+    def leader(fed: Float, _other: Float, _updates: int, first: int) -> Float:
         return softmax(fed, 0.7 * first**-0.5)
 
     for run in range(2):
@@ -54,6 +54,31 @@ def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
             *(weights, uniforms),
         )
         compare(engine, run, truth, "x")
+
+
+@pytest.mark.parametrize("best_loss", [None, 40.0])
+def test_small_loss_equals_the_oracle(best_loss: float | None) -> None:
+    algorithm = fb.BlockGossip(block=2, regulariser="small_loss", best_loss=best_loss)
+    check_regulariser(algorithm, oracle.small_loss(2, 5, 3, best_loss))
+
+
+def test_best_of_both_worlds_equals_the_oracle() -> None:
+    algorithm = fb.BlockGossip(block=2, regulariser="best_of_both_worlds")
+    check_regulariser(algorithm, oracle.best_of_both_worlds(2, 5, 3))
+
+
+def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
+    agents, arms, horizon = 5, 3, 12
+    gossip = fb.gossip.max_degree(fb.networks.star(agents))
+    losses = random_losses(agents, arms, horizon, 1)
+    engine = trajectory(fb.problems.from_tensor(losses), algorithm, gossip, runs=2, seed=3)
+    weights = oracle.chebyshev(gossip.sigma2, 2)
+    truth = oracle.block_gossip(
+        *(losses, gossip.matrix.toarray(), leader, lambda t: 1 / t),
+        *(weights, engine.luck.action[:, 0]),
+    )
+    compare(engine, 0, truth, "x")
+    assert np.ptp(truth.p[-1], axis=1).min() > 0.01  # something was learned
 
 
 @given(st.data())

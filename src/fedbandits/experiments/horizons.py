@@ -10,7 +10,7 @@ itself with the constants made for it; the versions without a horizon are played
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -123,7 +123,10 @@ def play(network: fb.Network, horizons: Sequence[int], runs: int, seed: int) -> 
     def last(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> Floats:
         return simulate(algorithm, horizon).dataset["expected_regret"].isel(time=-1).to_numpy()
 
-    anytime = {ANYTIME: fb.BlockGossip(), DEFAULT: fb.FedExp3()}
+    anytime: dict[str, fb.algorithms.AnyAlgorithm] = {
+        ANYTIME: fb.BlockGossip(),
+        DEFAULT: fb.FedExp3(),
+    }
     whole = {name: simulate(player, chosen[-1]) for name, player in anytime.items()}
     regret = {
         FED: [last(fb.FedExp3.from_theorem(gossip, arms=ARMS, horizon=t), t) for t in chosen],
@@ -155,6 +158,9 @@ def tabulate(found: Sequence[Played]) -> pd.DataFrame:
 
     rows = []
     for played in found:
+        whole = played.whole[ANYTIME]
+        times = whole.dataset["time"].to_numpy()
+        uniform = dict(zip(times, uniform_regret(whole), strict=True))
         for name, regret in played.regret.items():
             for horizon, values in zip(played.horizons, regret, strict=True):
                 sizes = {"arms": ARMS, "horizon": horizon}
@@ -170,7 +176,7 @@ def tabulate(found: Sequence[Played]) -> pd.DataFrame:
                         ).exploration_at_horizon,
                         "theorem_block": fb.bounds.block_gossip_rates(played.gossip, **sizes).block,
                         "short_block": short_block(played.gossip),
-                        "uniform": uniform_regret(played.whole[ANYTIME])[horizon],
+                        "uniform": uniform[horizon],
                     }
                 )
     return pd.DataFrame(rows)
@@ -190,12 +196,10 @@ def fit(found: Sequence[Played]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def uniform_regret(result: Result) -> pd.Series[float]:
-    """The exact regret of uniform play on the result's losses, by recorded round."""
-    import pandas as pd
-
+def uniform_regret(result: Result) -> Floats:
+    """The exact regret of uniform play on the result's losses, at each recorded round."""
     total = result.dataset["arm_loss"].transpose("time", "arm").to_numpy()
-    return pd.Series(total.mean(axis=1) - total.min(axis=1), result.dataset["time"].to_numpy())
+    return np.asarray(total.mean(axis=1) - total.min(axis=1), np.float64)
 
 
 def crossover(played: Played) -> Crossover:
@@ -204,37 +208,37 @@ def crossover(played: Played) -> Crossover:
     Before `horizon_needed` FedExp3 with the theorem's schedule is uniform play, whose regret is
     exact; from there on it is looked up at the horizons that were played.
     """
-    import pandas as pd
-
     needed = fb.bounds.horizon_needed(played.gossip, arms=ARMS)
     better: dict[int, bool] = {}
     for result in (played.whole[ANYTIME], played.early):
-        high = result.band("expected_regret").high.to_numpy()
-        for t, ahead in (uniform_regret(result) > high).items():
-            if t < needed:
-                better[int(str(t))] = bool(ahead)
+        times = result.dataset["time"].to_numpy()
+        ahead = result.band("expected_regret").high.to_numpy() < uniform_regret(result)
+        better |= {int(t): bool(a) for t, a in zip(times, ahead, strict=True) if t < needed}
     mine, theirs = played.regret[ANYTIME], played.regret[FED]
     for t, own, other in zip(played.horizons, mine, theirs, strict=True):
         better[t] = interval(own).high < interval(other).low
-    curves = [played.whole[name].band("expected_regret") for name in (ANYTIME, DEFAULT)]
-    ahead = curves[0].high.to_numpy() < curves[1].low.to_numpy()
-    default = pd.Series(ahead, curves[0].high["time"].to_numpy())
-    return Crossover(since(pd.Series(better)), since(default))
+    own_band, other_band = (played.whole[n].band("expected_regret") for n in (ANYTIME, DEFAULT))
+    leads = own_band.high.to_numpy() < other_band.low.to_numpy()
+    times = own_band.high["time"].to_numpy()
+    default = {int(t): bool(lead) for t, lead in zip(times, leads, strict=True)}
+    return Crossover(since(better), since(default))
 
 
-def since(better: pd.Series[bool]) -> int | None:
+def since(better: Mapping[int, bool]) -> int | None:
     """The first round from which it is better to the end.
 
     Example:
-        >>> import pandas as pd
-        >>> since(pd.Series({1: True, 2: False, 3: True, 4: True}))
+        >>> since({1: True, 2: False, 3: True, 4: True})
         3
-        >>> since(pd.Series({1: True, 2: False})) is None
+        >>> since({1: True, 2: False}) is None
         True
     """
-    rounds = better.sort_index()
-    lasting = rounds[::-1].cummin()[::-1]
-    return int(lasting.index[lasting][0]) if lasting.any() else None
+    first = None
+    for t in sorted(better, reverse=True):
+        if not better[t]:
+            break
+        first = t
+    return first
 
 
 def exponent_table(exponents: pd.DataFrame) -> Table:
@@ -261,21 +265,24 @@ THEORY = {FED: "0.667", BLOCK: "0.500", TUNED: "0.500"}
 
 
 def regret_table(points: pd.DataFrame) -> Table:
-    """Regret at every horizon."""
-    rows = [
-        (
-            f"{row['network']}, T = {row['time']:,}: {row['algorithm']}",
-            f"{row['mean']:,.1f}",
-            span(row["low"], row["high"], 1),
-            f"{row['uniform']:,.0f}",
-            f"{row['gamma']:.3f}",
-            f"{row['theorem_block']:,}",
-            str(row["short_block"]),
+    """Regret at every horizon: a row for each, a column for each player."""
+    rows = []
+    for _, here in points.groupby(["network", "time"], sort=False):
+        records = {row["algorithm"]: row for row in here.to_dict("records")}
+        row = records[FED]
+        rows.append(
+            (
+                f"{row['network']}, T = {row['time']:,}",
+                *(f"{records[name]['mean']:,.0f}" for name in PLAYERS),
+                f"{row['uniform']:,.0f}",
+                f"{row['gamma']:.3f}",
+                f"{row['theorem_block']:,}",
+            )
         )
-        for row in points.to_dict("records")
-    ]
-    columns = ("player", "regret", "95% interval", "uniform play", "γ_T", "theorem's B", "short B")
-    return Table("Regret of the mean agent", columns, rows)
+    columns = ("regret of the mean agent", *PLAYERS, "uniform play", "γ_T", "theorem's B")
+    half = float(((points["high"] - points["low"]) / 2 / points["mean"]).max())
+    note = f"Means of {points['runs'].iloc[0]} runs; 95% intervals are ± {half:.1%} at most."
+    return Table("Regret", columns, rows, note)
 
 
 def findings(
@@ -285,27 +292,30 @@ def findings(
     paragraphs = []
     for played, crossed in zip(found, crossovers, strict=True):
         network, longest = played.gossip.network.name, played.horizons[-1]
-        here = exponents[exponents["network"] == network].set_index(["algorithm", "horizons"])
-
-        def slope(name: str, which: str, table: pd.DataFrame = here) -> Interval:
-            row = table.loc[(name, which)]
-            return Interval(float(row["exponent"]), float(row["low"]), float(row["high"]))
-
+        here = exponents[exponents["network"] == network].to_dict("records")
+        slope = {
+            (row["algorithm"], row["horizons"]): Interval(row["exponent"], row["low"], row["high"])
+            for row in here
+        }
         sizes = {"arms": ARMS, "horizon": longest}
         rates = fb.bounds.block_gossip_rates(played.gossip, **sizes)
         gamma = fb.bounds.theorem_rates(played.gossip, **sizes).exploration_at_horizon
+        near = slope[BLOCK, "last two"].low <= 1 / 2 or slope[FED, "last two"].low <= 2 / 3
+        asymptote = "" if near else "Neither is near its asymptote, 1/2 and 2/3. "
         paragraphs += [
-            f"{network}. {_nearer(slope(BLOCK, 'all'), slope(FED, 'all'))} Between the two longest "
-            f"horizons: {_said(slope(BLOCK, 'last two'))} against {_said(slope(FED, 'last two'))}. "
-            f"Neither has reached its asymptote: at T = {longest:,} BlockGossip's block is "
-            f"{rates.block:,} rounds, so that the first {2 * rates.block:,} are played uniformly, "
-            f"and (ln K)/η is {math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's γ_T is "
-            f"{gamma:.2f}. With blocks of {short_block(played.gossip)} rounds and a rate for T "
-            f"the exponent is {_said(slope(TUNED, 'all'))}.",
+            f"{network}. {_nearer(slope[BLOCK, 'all'], slope[FED, 'all'])} Between the two longest "
+            f"horizons: {_said(slope[BLOCK, 'last two'])} against {_said(slope[FED, 'last two'])}. "
+            f"{asymptote}At T = {longest:,} BlockGossip's block is {rates.block:,} rounds, so that "
+            f"the first {2 * rates.block:,} are played uniformly, and (ln K)/η is "
+            f"{math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's γ_T is {gamma:.2f}. With "
+            f"blocks of {short_block(played.gossip)} rounds and a rate for T the exponent is "
+            f"{_said(slope[TUNED, 'all'])}.",
             f"{network}, crossover. BlockGossip() {_beats(crossed.theorem, longest)} FedExp3 with "
             f"the theorem's schedule, and {_beats(crossed.default, longest)} FedExp3() with the "
-            f"constants of the figures (regret {played.regret[ANYTIME][-1].mean():,.1f} against "
-            f"{played.regret[DEFAULT][-1].mean():,.1f} at T = {longest:,}).",
+            f"constants of the figures: regret {played.regret[ANYTIME][-1].mean():,.1f} against "
+            f"{played.regret[DEFAULT][-1].mean():,.1f} at T = {longest:,}, growing there with "
+            f"exponents {slope[ANYTIME, 'last two'].mean:.2f} and "
+            f"{slope[DEFAULT, 'last two'].mean:.2f}.",
         ]
     return paragraphs
 
