@@ -362,5 +362,5 @@ def draw(played: Played, exponents: pd.DataFrame) -> Figure:
     ax.set_xlabel("T")
     ax.set_ylabel("cumulative regret of the mean agent")
     ax.set_title(f"{played.gossip.network.name}, {ARMS} arms", fontsize="medium")
-    ax.legend(frameon=False, fontsize="x-small")
+    ax.legend(frameon=False, fontsize="x-small", loc=(0.4, 0.17))
     return figure_of(ax)
