@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fedbandits as fb
-from fedbandits.experiments import BY_NAME, REGISTRY, Options, Section, horizons
+from fedbandits.experiments import Options, Section, horizons
 from fedbandits.experiments.measure import Interval
 
 mpl.use("agg")
@@ -56,10 +56,6 @@ def test_nobody_is_called_nearer_if_the_intervals_meet() -> None:
     assert "BlockGossip's exponent is nearer" in horizons._nearer(low, high)
     assert "FedExp3's exponent is nearer" in horizons._nearer(high, low)
     assert "do not tell" in horizons._nearer(low, wide)
-
-
-def test_only_by_name() -> None:
-    assert set(REGISTRY) >= BY_NAME == {"horizons"}
 
 
 def test_the_horizons_are_where_the_theorem_speaks() -> None:

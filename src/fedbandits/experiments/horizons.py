@@ -135,7 +135,7 @@ def play(network: fb.Network, horizons: Sequence[int], runs: int, seed: int) -> 
     }
     for name, result in whole.items():
         regret[name] = [result.dataset["expected_regret"].sel(time=t).to_numpy() for t in chosen]
-    early = simulate(fb.BlockGossip(), min(EARLY, chosen[0]))
+    early = whole[ANYTIME] if chosen[-1] <= EARLY else simulate(fb.BlockGossip(), EARLY)
     return Played(gossip, chosen, {name: np.array(regret[name]) for name in PLAYERS}, whole, early)
 
 
