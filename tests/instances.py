@@ -16,6 +16,8 @@ SIZES = [(1, 2, 1), (1, 3, 12), (2, 2, 12), (5, 3, 12), (8, 2, 12)]
 ALGORITHMS: dict[str, AnyAlgorithm] = {
     "FedExp3": fb.FedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "Exp3": fb.Exp3(0.7, fb.schedules.power(0.2, 1 / 3)),
+    "AcceleratedFedExp3": fb.AcceleratedFedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
+    "BlockGossip": fb.BlockGossip(0.3, fb.schedules.power(0.5, 1 / 3), 3),
     "FedHedge": fb.FedHedge(fb.schedules.anytime(1.5)),
     "GossipUCB": fb.GossipUCB(),
     "Uniform": fb.Uniform(),

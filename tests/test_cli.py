@@ -288,6 +288,28 @@ def test_reproduce_prints_tables_and_reports_what_is_in_the_folder(
     assert "fedbandits reproduce one" in report
 
 
+def test_what_goes_beyond_the_paper_is_done_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedbandits import experiments
+
+    done: list[str] = []
+
+    def part(name: str) -> Callable[[experiments.Options], experiments.Section]:
+        def play(options: experiments.Options) -> experiments.Section:
+            done.append(name)
+            return experiments.Section(name, name, options.command(name))
+
+        return play
+
+    parts = {name: part(name) for name in ("one", "horizons")}
+    monkeypatch.setattr(experiments, "REGISTRY", parts)
+    assert call("reproduce", "--out", tmp_path).exit_code == 0
+    assert done == ["one"]
+    assert call("reproduce", "horizons", "--out", tmp_path).exit_code == 0
+    assert done == ["one", "horizons"]
+
+
 def test_data_says_where_the_zip_is(tmp_path: Path) -> None:
     from fedbandits.data import embedded
 

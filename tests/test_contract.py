@@ -74,6 +74,8 @@ def test_news_does_arrive(name: str) -> None:
 DECLARED = {
     "FedExp3": {"z": ("estimate", "average")},
     "Exp3": {},
+    "AcceleratedFedExp3": {"z": ("estimate", "average")},
+    "BlockGossip": {"x": ("estimate", "average")},
     "FedHedge": {"z": ("estimate", "average")},
     "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
     "Uniform": {},
@@ -147,7 +149,7 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["FedExp3", "Exp3"])
 @given(st.data())
 def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
-    """η from the agent's own estimates: 1.75 sqrt(ln K / ((K/N + 1) (1/4 + min z)))."""
+    """η from the agent's own estimates: 2 sqrt(ln K / ((K/N + 1) (1/2 + min z)))."""
     agents, arms, horizon = data.draw(st.sampled_from(SIZES))
     gossip = gossip_on(data.draw(connected_networks(agents)))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
@@ -159,7 +161,7 @@ def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
         lambda t: 0.0,
         lambda t: 0.01 * t ** (-1 / 3),
         engine.luck.action[:, 0],
-        lambda z: 1.75 * np.sqrt(np.log(arms) / ((arms / together + 1) * (0.25 + z.min()))),
+        lambda z: 2 * np.sqrt(np.log(arms) / ((arms / together + 1) * (0.5 + z.min()))),
     )
     np.testing.assert_array_equal(engine.action[:, 0], truth.action)
     np.testing.assert_allclose(engine.distribution[:, 0], truth.p, rtol=1e-10, atol=1e-13)

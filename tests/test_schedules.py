@@ -21,7 +21,7 @@ def test_values() -> None:
     expected = 1.5 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 9))
     assert fb.schedules.anytime(1.5)(9, STATE) == pytest.approx(expected)
     estimates = STATE._replace(z=np.arange(20.0) + 7)
-    expected = 1.75 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 7.25))
+    expected = 2 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 7.5))
     assert fb.schedules.small_loss()(9, estimates) == pytest.approx(expected)
 
 

@@ -95,9 +95,9 @@ def test_the_best_constant_is_chosen_on_the_tuning_draws() -> None:
     # Regret and uniform play's are those of single simulations of the judging draws.
     problem, gossip = chosen["4 moderate"].make(seeds.judging[1]), suite.networks()["grid"]
     seed = seeds.judging[0] + 1
-    alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=1, seed=seed)
+    alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=suite.AGAIN, seed=seed)
     assert cases[1].regret[DEFAULT][1] == pytest.approx(
-        float(alone.dataset["expected_regret"][0, -1]), rel=1e-4
+        float(alone.dataset["expected_regret"][:, -1].mean()), rel=1e-4
     )
     assert cases[1].uniform[1] == pytest.approx(alone.uniform_regret, rel=1e-5)
 

@@ -56,7 +56,12 @@ def test_before_tuning_only_for_rates_of_the_round_alone() -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "uppers"),
-    [(fb.FedHedge(), ["upper bound, full information"]), (fb.GossipUCB(), []), (fb.Exp3(), [])],
+    [
+        (fb.FedHedge(), ["upper bound, full information"]),
+        (fb.BlockGossip(), ["upper bound of BlockGossip"]),
+        (fb.GossipUCB(), []),
+        (fb.Exp3(), []),
+    ],
 )
 def test_only_bounds_that_exist(algorithm: fb.algorithms.AnyAlgorithm, uppers: list[str]) -> None:
     names = list(play(algorithm).bounds().index)

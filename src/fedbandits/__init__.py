@@ -12,8 +12,18 @@ Importing the package loads NumPy only; JAX and the rest are loaded when first n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import bounds, gossip, networks, problems, schedules, tuning
-from .algorithms import Algorithm, Exp3, FedExp3, FedHedge, GossipUCB, Leaf, Uniform
+from . import accelerated, bounds, gossip, networks, problems, schedules, tuning
+from .algorithms import (
+    AcceleratedFedExp3,
+    Algorithm,
+    BlockGossip,
+    Exp3,
+    FedExp3,
+    FedHedge,
+    GossipUCB,
+    Leaf,
+    Uniform,
+)
 from .gossip import Gossip
 from .networks import Network
 from .problems import Problem
@@ -27,7 +37,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AcceleratedFedExp3",
     "Algorithm",
+    "BlockGossip",
     "Comparison",
     "Exp3",
     "FedExp3",
@@ -40,6 +52,7 @@ __all__ = [
     "Problem",
     "Result",
     "Uniform",
+    "accelerated",
     "bounds",
     "check_federated",
     "compare",

@@ -391,7 +391,8 @@ def reproduce(
         str | None,
         typer.Argument(
             metavar="PART",
-            help="figure1, figure2, theory (default: these), or beyond the paper: suite.",
+            help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
+            "each: suite, leaderboard, horizons, linear.",
         ),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,

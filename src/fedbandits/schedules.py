@@ -93,10 +93,11 @@ class SmallLoss:
         _nonnegative(self, "c")
 
     def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
-        """η_t = c · sqrt(ln K / ((K/N + 1) (1/4 + min_i z_t(i)))), `[...]`."""
-        arms = state.z.shape[0]
+        """η_t = c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z_t(i)))), `[...]`."""
+        arms, xp = state.z.shape[0], state.z.__array_namespace__()
         scale = math.log(arms) / (arms / state.agents + 1.0)
-        return self.c * (scale / (0.25 + over_arms("min", state.z))) ** 0.5
+        # Gossip with momentum may bring an estimate below 0.
+        return self.c * (scale / (0.5 + xp.maximum(over_arms("min", state.z), 0.0))) ** 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +141,8 @@ def anytime(c: float = 1.0) -> Anytime:
     return Anytime(c)
 
 
-def small_loss(c: float = 1.75) -> SmallLoss:
-    """The learning rate c · sqrt(ln K / ((K/N + 1) (1/4 + min_i z(i)))), FedExp3's default.
+def small_loss(c: float = 2.0) -> SmallLoss:
+    """The learning rate c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z(i)))), FedExp3's default.
 
     z(i) estimates the loss of arm i so far, so the rate is high while some arm has lost little,
     and falls like 1/sqrt(t) where every arm keeps losing. No horizon and no gap is needed, and
@@ -150,7 +151,7 @@ def small_loss(c: float = 1.75) -> SmallLoss:
 
     Example:
         >>> small_loss()
-        SmallLoss(c=1.75)
+        SmallLoss(c=2.0)
     """
     return SmallLoss(c)
 

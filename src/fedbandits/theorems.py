@@ -115,6 +115,12 @@ def _upper(result: Result, matrix: Gossip) -> dict[str, tuple[float, str]]:
         value = bounds.upper_bound_full_information(matrix, **sizes)
         remark = f"with the rate of from_theorem{_vacuous(value, horizon)}"
         return {"upper bound, full information": (value, remark)}
+    if result.label == "BlockGossip":
+        value = bounds.block_gossip_bound(matrix, **sizes)
+        block = bounds.block_gossip_rates(matrix, **sizes).block
+        remark = f"as its paper states it, with B = {block:,} and the other constants of "
+        remark += f"from_theorem{_vacuous(value, horizon)}"
+        return {"upper bound of BlockGossip": (value, remark)}
     if result.label != "FedExp3":
         return {}
     rates = bounds.theorem_rates(matrix, **sizes)
@@ -173,4 +179,7 @@ def bound_curves(
     if result.label == "FedHedge":
         upper = over_time(bounds.upper_bound_full_information, matrix)
         curves["upper bound (full information)"] = upper
+    if result.label == "BlockGossip":
+        upper = over_time(bounds.block_gossip_bound, matrix)
+        curves["upper bound (BlockGossip, its constants)"] = upper
     return times, {name: curve for name, curve in curves.items() if np.isfinite(curve).all()}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, over_arms, played, taken
-from fedbandits.schedules import Constant, Power, Schedule, SmallLoss, as_schedule
+from fedbandits.schedules import Constant, Power, RateState, Schedule, SmallLoss, as_schedule
 
 from .base import Algorithm
 
@@ -33,7 +33,7 @@ class LossEstimates(NamedTuple):
         return cls(np.zeros((arms, *batch), dtype), np.asarray(agents, dtype))
 
 
-def exponential_weights(state: LossEstimates, learning_rate: Schedule, t: Array) -> Array:
+def exponential_weights(state: RateState, learning_rate: Schedule, t: Array) -> Array:
     """x_t(i) ∝ exp(-η_{t-1} z_t(i)), with η_0 := η_1.
 
     The smallest z is taken off first, which changes nothing but keeps every exponent in (-inf, 0]:
@@ -73,6 +73,14 @@ def importance_weighted(loss: Array, action: Array, p: Array) -> Array:
     return xp.where(played(action, like=p), loss / taken(p, action), 0.0)
 
 
+def checked_exploration(exploration: float | Schedule) -> Schedule:
+    """An exploration rate as a schedule; a number must be a probability."""
+    gamma = as_schedule(exploration, "exploration")
+    if isinstance(gamma, Constant) and gamma.value > 1:
+        raise ValueError(f"exploration is a probability and must be <= 1, not {gamma.value}")
+    return gamma
+
+
 @dataclass(frozen=True)
 class ExploringWeights(Algorithm[LossEstimates]):
     """Exponential weights mixed with uniform exploration, before saying how z is updated.
@@ -90,14 +98,11 @@ class ExploringWeights(Algorithm[LossEstimates]):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(1.75),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = SmallLoss(2.0),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
-        gamma = as_schedule(exploration, "exploration")
-        if isinstance(gamma, Constant) and gamma.value > 1:
-            raise ValueError(f"exploration is a probability and must be <= 1, not {gamma.value}")
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
-        object.__setattr__(self, "exploration", gamma)
+        object.__setattr__(self, "exploration", checked_exploration(exploration))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from . import figure1, figure2, leaderboard, suite, theory
+from . import figure1, figure2, horizons, leaderboard, suite, theory
 from .section import Options, Section, run_part
 
 PAPER: dict[str, Callable[[Options], Section]] = {
@@ -15,8 +15,9 @@ PAPER: dict[str, Callable[[Options], Section]] = {
 REGISTRY: dict[str, Callable[[Options], Section]] = PAPER | {
     "suite": suite.reproduce,
     "leaderboard": leaderboard.reproduce,
+    "horizons": horizons.reproduce,
 }
-"""What it can do by name."""
+"""What it can do by name: beyond the paper each takes minutes."""
 
 __all__ = [
     "PAPER",
@@ -25,6 +26,7 @@ __all__ = [
     "Section",
     "figure1",
     "figure2",
+    "horizons",
     "leaderboard",
     "run_part",
     "suite",

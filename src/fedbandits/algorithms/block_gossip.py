@@ -1,0 +1,245 @@
+"""BlockGossip: accelerated gossip in blocks, over a bandit learner that bears the delay."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits import accelerated, bounds, checks
+from fedbandits.arrays import Array
+from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+
+from .base import Algorithm, Leaf, Setting
+from .block_learner import REGULARISERS, BlockState, Regulariser, default_rate, leader
+from .exponential_weights import checked_exploration, explore, importance_weighted
+
+if TYPE_CHECKING:
+    from fedbandits.gossip import Gossip
+
+TOLERANCE = 0.1
+"""What a block chosen from the network leaves at most of the agents' disagreement."""
+
+
+@dataclass(frozen=True)
+class BlockGossip(Algorithm[BlockState]):
+    """Agents agree on the losses of one block of B rounds while they play the next.
+
+    Block τ: p_τ = (1 - α) p'_τ + α/K throughout. Each round, ℓ̂_t(k) = ℓ_t 1{a_t = k}/p_τ(k) is put
+    by, and the sums of block τ - 1 go one step of accelerated gossip further,
+
+        x^{b+1} = ω W x^b + (1 - ω) x^{b-1},  from x^0 = Σ_{t in block τ-1} ℓ̂_t.
+
+    At the block's end x^B, nearly the mean over agents, is fed to a learner of delay one: two
+    copies of follow the regularised leader, one for even and one for odd blocks. One K-vector goes
+    to each neighbour in every round, as in FedExp3.
+
+    `from_theorem` gives the paper's constants, of regret Õ(sqrt((1/sqrt(1 - σ2) + K/N) T)); its
+    blocks are so long that short games end before the first is learned from. The defaults are a
+    practical version that needs no horizon and is not covered by the theorem: Chebyshev's ω, the
+    shortest B that leaves at most a tenth of the disagreement in the worst case, η_t =
+    sqrt(ln K/((B + K/N) t)) at the first round t of a block, and α_t = 1/t. On a random or
+    asymmetric W, which acceleration is not made for, gossip is plain (ω = 1).
+
+    Args:
+        learning_rate: η, a number or a schedule; None for the regulariser's own.
+        exploration: α, a number in [0, 1] or a schedule (clipped at 1). Like η it is that of the
+            block's first round.
+        block: B, rounds in a block; None for the fewest that the network needs.
+        momentum: κ, for the constant ω = 1 + κ; None for Chebyshev's.
+        sigma: σ2 for Chebyshev's ω, 0 for plain gossip; None takes the network's.
+        regulariser: `minimax`, entropy alone; `small_loss`, with -(1/γ) Σ ln q, γ =
+            min{N/12, sqrt(K N ln t / L*)}, for a best arm that loses little; or
+            `best_of_both_worlds`, with -(2/γ) Σ sqrt(q), γ = sqrt(N/(s B)), s counting a copy's
+            updates, for losses that may also be stochastic.
+        best_loss: L*, the best arm's total loss (mean over agents), for `small_loss`. None takes
+            what the agent has been fed so far of the arm that is best by it: the theorem, which is
+            given L*, does not cover this.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> list(fb.BlockGossip().leaves)
+        ['x']
+        >>> gossip = fb.gossip.max_degree(fb.networks.grid(6, 6))
+        >>> setting = fb.algorithms.base.Setting(arms=20, agents=36, gossip=gossip)
+        >>> fb.BlockGossip().set_up(setting).block
+        13
+
+    Reference:
+        Qiu, Zhang and Cesa-Bianchi, COLT 2026, arXiv 2602.06404.
+    """
+
+    learning_rate: Schedule | None
+    exploration: Schedule
+    block: int | None
+    momentum: float | None
+    sigma: float | None
+    regulariser: Regulariser = field(metadata={"static": True})
+    best_loss: float | None
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule | None = None,
+        exploration: float | Schedule = Power(1.0, 1.0),  # noqa: B008 (frozen)
+        block: int | None = None,
+        *,
+        momentum: float | None = None,
+        sigma: float | None = None,
+        regulariser: Regulariser = "minimax",
+        best_loss: float | None = None,
+    ) -> None:
+        if regulariser not in REGULARISERS:
+            raise ValueError(f"regulariser must be one of {REGULARISERS}, not {regulariser!r}")
+        if best_loss is not None and regulariser != "small_loss":
+            raise ValueError(
+                f"best_loss is for regulariser='small_loss'; leave it out for {regulariser!r}"
+            )
+        if momentum is not None and sigma is not None:
+            raise ValueError("momentum is a constant ω, sigma is for Chebyshev's: give one of them")
+        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
+        if regulariser != "minimax" and rate == Constant(0.0):
+            raise ValueError(f"learning_rate must be above 0 for {regulariser}, whose 1/η it sets")
+        values = {
+            "learning_rate": rate,
+            "exploration": checked_exploration(exploration),
+            "block": None if block is None else checks.whole(block, "block", least=1),
+            "momentum": _within(momentum, "momentum", 1.0),
+            "sigma": _within(sigma, "sigma", 1.0),
+            "regulariser": regulariser,
+            "best_loss": _within(best_loss, "best_loss", math.inf),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_theorem(cls, gossip: Gossip, *, arms: int, horizon: int) -> BlockGossip:
+        """The constants of the paper, for this gossip, K and T.
+
+        B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, κ = 1/(1 + sqrt(1 - σ2²)),
+        η = sqrt(ln K / (2 (B + 3K/N) T)) and α = 1/T. Where T <= 2B everyone plays uniformly to
+        the end; a warning then says so.
+        """
+        rates = bounds.block_gossip_rates(gossip, arms=arms, horizon=horizon)
+        if gossip.rule == "random_edge" or not accelerated.positive_semidefinite(gossip):
+            raise ValueError(
+                f"the theorem is for a fixed, symmetric and positive semi-definite W, which "
+                f"{gossip.name} is not; take fb.gossip.max_degree(network)"
+            )
+        if 2 * rates.block >= horizon:
+            warnings.warn(
+                f"the theorem's block is {rates.block:,} rounds at horizon {horizon:,}: the first "
+                "is learned from after two, so that every agent plays uniformly to the end. For "
+                "short horizons leave the block to BlockGossip()",
+                stacklevel=2,
+            )
+        block = int(min(rates.block, horizon))
+        return cls(rates.learning_rate, rates.exploration, block, momentum=rates.momentum)
+
+    def set_up(self, setting: Setting) -> Self:
+        """Fill in σ2, the block and the learning rate, where they were not given."""
+        gossip, block, sigma = setting.gossip, self.block, self.sigma
+        fast = gossip is not None and accelerated.accelerable(gossip)
+        if sigma is None and self.momentum is None:
+            sigma = gossip.sigma2 if gossip is not None and fast else 0.0
+        if block is None:
+            block = practical_block(gossip, TOLERANCE)
+        rate = self.learning_rate
+        if rate is None:
+            rate = default_rate(self.regulariser, block, self.best_loss)
+        return replace(self, learning_rate=rate, block=block, sigma=sigma)
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
+    ) -> BlockState:
+        """Nothing learned, nothing to gossip about."""
+        zeros = np.zeros((arms, *batch), dtype)
+        weight, count = np.asarray(1.0, dtype), np.asarray(agents, dtype)
+        return BlockState(zeros, zeros, zeros, zeros, zeros, weight, count)
+
+    def distribution(self, state: BlockState, t: Array) -> Array:
+        """p_τ = (1 - α) p'_τ + α/K, the same in all rounds of a block."""
+        eta, block = self._rate_and_block()
+        first = (t - 1) // block * block + 1
+        p = leader(state, eta(first, state), first, self.regulariser, block, self.best_loss)
+        return explore(p, self.exploration(first, state))
+
+    def message(self, state: BlockState) -> dict[str, Array]:
+        """x^b, on the way to the mean over agents of the previous block's sums."""
+        return {"x": state.x}
+
+    def update(
+        self,
+        state: BlockState,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,
+    ) -> BlockState:
+        """One step of gossip; at the end of a block the result is fed and the copies change."""
+        xp = p.__array_namespace__()
+        _, block = self._rate_and_block()
+        done = (t - 1) % block  # steps of gossip in this block so far
+        weight = self._weight(state, done)
+        x = weight * received["x"] + (1.0 - weight) * state.before
+        gathered = state.gathered + importance_weighted(feedback, action, p)
+        ends = done == block - 1
+        return BlockState(
+            # Block τ + 1 is played by the copy that is fed now, for block τ - 1.
+            z=xp.where(ends, state.waiting + x, state.z),
+            waiting=xp.where(ends, state.z, state.waiting),
+            x=xp.where(ends, gathered, x),
+            before=xp.where(ends, gathered, state.x),
+            gathered=xp.where(ends, 0.0, gathered),
+            weight=weight,
+            agents=state.agents,
+        )
+
+    def _weight(self, state: BlockState, done: Array) -> Array:
+        """ω of the step after `done` others."""
+        xp = state.x.__array_namespace__()
+        if self.momentum is not None:
+            return xp.asarray(1.0 + self.momentum, dtype=state.weight.dtype)
+        then = xp.where(done == 1, 2.0, state.weight)
+        weight = xp.where(done == 0, 1.0, accelerated.next_weight(then, self.sigma))
+        return weight.astype(state.weight.dtype)
+
+    def _rate_and_block(self) -> tuple[Schedule, Array]:
+        if self.learning_rate is None or self.block is None:
+            raise ValueError(
+                "BlockGossip takes its block and its learning rate from the network: call "
+                "set_up(Setting(arms, agents, gossip)) first, or give both"
+            )
+        return self.learning_rate, self.block
+
+
+def practical_block(gossip: Gossip | None, tolerance: float) -> int:
+    """The fewest steps after which at most `tolerance` of the disagreement is left.
+
+    With Chebyshev's weights where W can be accelerated. Where one random edge is used a round, of
+    plain gossip in the mean square: E‖x‖² shrinks by σ2 of the expected matrix.
+    """
+    if gossip is None:
+        return 1
+    if accelerated.accelerable(gossip):
+        return accelerated.chebyshev_steps(gossip.sigma2, tolerance)
+    sigma2 = gossip.sigma2
+    return accelerated.plain_steps(
+        math.sqrt(sigma2) if gossip.rule == "random_edge" else sigma2, tolerance
+    )
+
+
+def _within(value: float | None, name: str, most: float) -> float | None:
+    if value is None:
+        return None
+    if not 0 <= checks.number(value, name) <= most:
+        limits = "0 or more" if math.isinf(most) else f"from 0 to {most:g}"
+        raise ValueError(f"{name} must be {limits}, not {value}")
+    return float(value)
