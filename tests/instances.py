@@ -17,6 +17,9 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
     "FedExp3": fb.FedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "Exp3": fb.Exp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "FedHedge": fb.FedHedge(fb.schedules.anytime(1.5)),
+    "FedFTRL": fb.FedFTRL(entropy_scale=0.2),
+    "Exp3Coop": fb.Exp3Coop(0.7, hops=2),
+    "DelayedFTRL": fb.DelayedFTRL(hops=2),
     "GossipUCB": fb.GossipUCB(),
     "Uniform": fb.Uniform(),
 }

@@ -71,10 +71,18 @@ def test_news_does_arrive(name: str) -> None:
 
 # Honest about what leaves.
 
+COOPERATIVE = {
+    "arm": ("raw", "flood"),
+    "loss": ("raw", "flood"),
+    "unplayed": ("estimate", "flood"),
+}
 DECLARED = {
     "FedExp3": {"z": ("estimate", "average")},
     "Exp3": {},
     "FedHedge": {"z": ("estimate", "average")},
+    "FedFTRL": {"total": ("estimate", "average"), "difference": ("raw", "flood")},
+    "Exp3Coop": COOPERATIVE,
+    "DelayedFTRL": COOPERATIVE,
     "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
     "Uniform": {},
 }

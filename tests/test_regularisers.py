@@ -103,7 +103,7 @@ def test_closed_forms() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_never_nan_however_extreme(dtype: type) -> None:
-    losses = np.array([[0.0, 1e30], [1e-30, 1e30], [1e30, 0.0], [5.0, 0.0]], dtype)
+    losses: Float = np.array([[0.0, 1e30], [1e-30, 1e30], [1e30, 0.0], [5.0, 0.0]], dtype)
     for name in ("tsallis", "entropy", "barrier"):
         for weight in (1e-8, 1.0, 1e8):
             x = regularised_leader(losses, **{name: weight})

@@ -13,7 +13,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import bounds, gossip, networks, problems, schedules
-from .algorithms import Algorithm, Exp3, FedExp3, FedHedge, GossipUCB, Leaf, Uniform
+from .algorithms import (
+    Algorithm,
+    DelayedFTRL,
+    Exp3,
+    Exp3Coop,
+    FedExp3,
+    FedFTRL,
+    FedHedge,
+    GossipUCB,
+    Leaf,
+    Uniform,
+)
 from .gossip import Gossip
 from .networks import Network
 from .problems import Problem
@@ -29,8 +40,11 @@ __version__ = "0.1.0"
 __all__ = [
     "Algorithm",
     "Comparison",
+    "DelayedFTRL",
     "Exp3",
+    "Exp3Coop",
     "FedExp3",
+    "FedFTRL",
     "FedHedge",
     "Gossip",
     "GossipUCB",

@@ -11,7 +11,7 @@ from fedbandits.arrays import Array, over_arms
 def regularised_leader(
     losses: Array, *, tsallis: Array = 0.0, entropy: Array = 0.0, barrier: Array = 0.0
 ) -> Array:
-    """argmin over the simplex of ⟨x, L⟩ - 2a Σ sqrt(x_k) + b Σ x_k ln x_k - c Σ ln x_k.
+    """Minimise over the simplex ⟨x, L⟩ - 2a Σ sqrt(x_k) + b Σ x_k ln x_k - c Σ ln x_k.
 
     With u = ln x and f(u) = -a e^(-u/2) + b u - c e^(-u), increasing and concave, the optimum has
     f(u_k) = λ - L_k for all arms and Σ e^(u_k) = 1. Both are solved at once, by a fixed number of
