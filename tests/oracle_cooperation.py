@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .oracle import Float, Played, Rate, draw, softmax
+from .oracle import Float, Int, Played, Rate, draw, softmax
 
 Learner = Callable[[Float, int], Float]
 """From z, `[K]`, and t to p, `[K]`."""
@@ -22,14 +22,15 @@ def leader(losses: Float, a: float, b: float) -> Float:
 
     def x(level: float) -> Float:
         low, high = np.full(K, -700.0), np.zeros(K)
-        for _ in range(70):
+        for _ in range(54):
             u = (low + high) / 2
             below = gaps - a * np.exp(-u / 2) + b * u < level
             low, high = np.where(below, u, low), np.where(below, high, u)
-        return np.exp(low)
+        out: Float = np.exp(low)
+        return out
 
     low, high = -a * np.sqrt(K) - b * np.log(K), -a
-    for _ in range(70):
+    for _ in range(50):
         level = (low + high) / 2
         if x(level).sum() < 1:
             low = level
@@ -39,9 +40,7 @@ def leader(losses: Float, a: float, b: float) -> Float:
     return out
 
 
-def cooperative(
-    losses: Float, distance: Float, d: int, learner: Learner, uniforms: Float
-) -> Played:
+def cooperative(losses: Float, distance: Int, d: int, learner: Learner, uniforms: Float) -> Played:
     """Everyone within d hops, d rounds late; losses of an arm averaged over those who played it."""
     T, N, K = losses.shape
     z = np.zeros((N, K))
