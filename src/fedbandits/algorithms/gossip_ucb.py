@@ -49,7 +49,7 @@ class GossipUCB(Algorithm[GossipUCBState]):
 
     Example:
         >>> GossipUCB().leaves["n_most"]
-        Leaf(kind='count', combine='maximum')
+        Leaf(kind='count', combine='maximum', one_hot=False)
 
     Reference:
         Zhu, Zhu, Liu and Liu, Federated bandit: a gossiping approach, 2021.
