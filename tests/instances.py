@@ -19,6 +19,9 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
     "AcceleratedFedExp3": fb.AcceleratedFedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "BlockGossip": fb.BlockGossip(0.3, fb.schedules.power(0.5, 1 / 3), 3),
     "FedHedge": fb.FedHedge(fb.schedules.anytime(1.5)),
+    "FedFTRL": fb.FedFTRL(entropy_scale=0.2),
+    "Exp3Coop": fb.Exp3Coop(0.7, hops=2),
+    "DelayedFTRL": fb.DelayedFTRL(hops=2),
     "GossipUCB": fb.GossipUCB(),
     "Uniform": fb.Uniform(),
 }

@@ -1,5 +1,6 @@
 """The command line: what each command prints and writes, and how it fails."""
 
+import json
 import re
 import subprocess
 import sys
@@ -48,7 +49,7 @@ def test_run(small: Path, tmp_path: Path) -> None:
     assert f" {float(result.band().mean[-1]):.2f} " in done.stdout
     # Two neighbours each, three float32 numbers to either.
     assert "2.00 messages, 24 bytes per agent and round" in done.stdout
-    assert "z (estimate)" in done.stdout
+    assert "z (estimate, 24 bytes)" in done.stdout
     assert "recommended arm: " in done.stdout
     for ending in ("nc", "png", "pdf"):
         assert f"wrote {out / f'small.{ending}'}\n" in done.stdout
@@ -65,6 +66,17 @@ def test_run_quietly_prints_only_files(small: Path, tmp_path: Path) -> None:
 def test_run_without_communication(small: Path, tmp_path: Path) -> None:
     done = call("run", small, "--out", tmp_path, "--set", "algorithm.name=Exp3")
     assert "communication: none" in done.stdout
+
+
+def test_communication_of_an_older_file_without_bytes_by_leaf(tmp_path: Path) -> None:
+    from fedbandits.tables import communication_line
+
+    problem = fb.problems.bernoulli([0.1, 0.5], horizon=5, agents=4)
+    result = fb.simulate(problem, fb.FedExp3(), fb.gossip.max_degree(fb.networks.ring(4)), runs=1)
+    older = {k: v for k, v in result.communication.items() if k != "leaf_bytes"}
+    result.dataset.attrs["communication"] = json.dumps(older)
+    loaded = fb.load(result.save(tmp_path / "older.nc"))
+    assert communication_line(loaded).endswith("leaves the agent: z (estimate)")
 
 
 @pytest.mark.filterwarnings("default:the theorem's")

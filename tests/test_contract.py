@@ -71,12 +71,20 @@ def test_news_does_arrive(name: str) -> None:
 
 # Honest about what leaves.
 
+COOPERATIVE = {
+    "arm": ("raw", "flood"),
+    "loss": ("raw", "flood"),
+    "unplayed": ("estimate", "flood"),
+}
 DECLARED = {
     "FedExp3": {"z": ("estimate", "average")},
     "Exp3": {},
     "AcceleratedFedExp3": {"z": ("estimate", "average")},
     "BlockGossip": {"x": ("estimate", "average")},
     "FedHedge": {"z": ("estimate", "average")},
+    "FedFTRL": {"total": ("estimate", "average"), "difference": ("raw", "flood")},
+    "Exp3Coop": COOPERATIVE,
+    "DelayedFTRL": COOPERATIVE,
     "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
     "Uniform": {},
 }

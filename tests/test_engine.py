@@ -336,6 +336,9 @@ def test_messages_and_bytes(
     assert result.communication["messages"] == pytest.approx(messages)
     assert result.communication["bytes"] == pytest.approx(sent)
     assert result.communication["leaves"] == {k: v.kind for k, v in algorithm.leaves.items()}
+    by_leaf = result.communication["leaf_bytes"]
+    assert by_leaf.keys() == algorithm.leaves.keys()
+    assert sum(by_leaf.values()) == pytest.approx(sent)
 
 
 # What is refused.

@@ -23,7 +23,8 @@ SECTION = {
 
 
 def test_a_page_is_filled_and_filled_again() -> None:
-    page = "Before\n\n<!-- table: suite / T -->\nold\n<!-- end -->\n\n<!-- findings: suite -->\n<!-- end -->\n"
+    table = "<!-- table: suite / T -->\nold\n<!-- end -->"
+    page = f"Before\n\n{table}\n\n<!-- findings: suite -->\n<!-- end -->\n"
     once = FILL["filled"](page, {"suite": SECTION})
     assert "| a | b |\n| --- | ---: |\n| x | 1 |\n\n*Read so.*\n" in once
     assert "By `fedbandits reproduce suite --runs 3`." in once

@@ -9,6 +9,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.experiments import Options, suite
+from fedbandits.experiments.figure1 import EXPLORATION
 from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
 
 
@@ -55,7 +56,7 @@ def test_what_is_chosen_on_is_not_judged_on(seed: int) -> None:
 
 def test_all_contenders_explore_alike() -> None:
     players = [*suite.contenders().values()]
-    assert {str(player.exploration) for player in players} == {str(suite.EXPLORATION)}
+    assert {str(player.exploration) for player in players} == {str(EXPLORATION)}
 
 
 def test_ratios_and_their_mean() -> None:

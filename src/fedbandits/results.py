@@ -91,7 +91,11 @@ class Result:
 
     @property
     def communication(self) -> dict[str, Any]:
-        """Messages and bytes per agent and round, and what leaves the agent, leaf by leaf."""
+        """Messages and bytes per agent and round, and what leaves the agent, leaf by leaf.
+
+        `leaves` says what each is declared to be (`estimate`, `count` or `raw`), `leaf_bytes` how
+        much of `bytes` it is; older files have no `leaf_bytes`.
+        """
         sent: dict[str, Any] = json.loads(self.dataset.attrs["communication"])
         return sent
 

@@ -204,11 +204,15 @@ def _more(rows: Sequence[object]) -> str:
 
 
 def communication_line(result: Result) -> str:
-    """What an agent sends."""
+    """What an agent sends: how much, and leaf by leaf what it is declared to be."""
     sent = result.communication
     if not sent["leaves"]:
         return "communication: none, nothing leaves an agent"
-    leaves = ", ".join(f"{name} ({kind})" for name, kind in sent["leaves"].items())
+    of_each = sent.get("leaf_bytes", {})  # older result files lack it
+    leaves = ", ".join(
+        f"{name} ({kind}, {of_each[name]:,.0f} bytes)" if name in of_each else f"{name} ({kind})"
+        for name, kind in sent["leaves"].items()
+    )
     return (
         f"communication: {sent['messages']:.2f} messages, {sent['bytes']:,.0f} bytes per agent "
         f"and round; leaves the agent: {leaves}"

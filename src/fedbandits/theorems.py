@@ -121,6 +121,11 @@ def _upper(result: Result, matrix: Gossip) -> dict[str, tuple[float, str]]:
         remark = f"as its paper states it, with B = {block:,} and the other constants of "
         remark += f"from_theorem{_vacuous(value, horizon)}"
         return {"upper bound of BlockGossip": (value, remark)}
+    if result.label == "DelayedFTRL" and result.dataset.sizes["agent"] == 1:
+        delay = result.config["algorithm"]["hops"]
+        value = bounds.delayed_ftrl_bound(**sizes, delay=delay)
+        remark = f"one agent, a delay of {delay}{_vacuous(value, horizon)}"
+        return {"Zimmert and Seldin, upper bound": (value, remark)}
     if result.label != "FedExp3":
         return {}
     rates = bounds.theorem_rates(matrix, **sizes)

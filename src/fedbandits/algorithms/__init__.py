@@ -3,7 +3,10 @@
 from .accelerated_fedexp3 import AcceleratedFedExp3
 from .base import Algorithm, AnyAlgorithm, Leaf
 from .block_gossip import BlockGossip
+from .delayed_ftrl import DelayedFTRL
 from .exp3 import Exp3
+from .exp3_coop import Exp3Coop
+from .fed_ftrl import FedFTRL
 from .fedexp3 import FedExp3
 from .fedhedge import FedHedge
 from .gossip_ucb import GossipUCB
@@ -16,7 +19,10 @@ REGISTRY: dict[str, type[AnyAlgorithm]] = {
         Exp3,
         AcceleratedFedExp3,
         BlockGossip,
+        FedFTRL,
         FedHedge,
+        Exp3Coop,
+        DelayedFTRL,
         GossipUCB,
         Uniform,
     )
@@ -28,8 +34,11 @@ __all__ = [
     "Algorithm",
     "AnyAlgorithm",
     "BlockGossip",
+    "DelayedFTRL",
     "Exp3",
+    "Exp3Coop",
     "FedExp3",
+    "FedFTRL",
     "FedHedge",
     "GossipUCB",
     "Leaf",

@@ -77,7 +77,7 @@ def regularised_leader(
 
 def _steps(arms: int, dtype: Any) -> int:
     """Enough for rounding error only: far from even, λ starts ln K too high in ln Σ x."""
-    return 3 + math.ceil(math.log(arms)) + (2 if dtype.itemsize > 4 else 0)
+    return 3 + math.ceil(math.log(arms)) + (1 if dtype.itemsize > 4 else 0)
 
 
 def _below(y: Array, a: Array, b: Array, c: Array) -> Array:

@@ -19,11 +19,13 @@ class Communication(NamedTuple):
         messages: one per neighbour it sends to.
         bytes: numbers sent, at the width they are computed in.
         leaves: what is sent, by name, and what it is declared to be.
+        leaf_bytes: the bytes of each, which sum to `bytes`.
     """
 
     messages: float
     bytes: float
     leaves: dict[str, str]
+    leaf_bytes: dict[str, float]
 
 
 def communication(
@@ -38,7 +40,7 @@ def communication(
     """
     leaves = {name: leaf.kind for name, leaf in algorithm.leaves.items()}
     if gossip is None or not leaves:
-        return Communication(0.0, 0.0, dict(leaves))
+        return Communication(0.0, 0.0, dict(leaves), dict.fromkeys(leaves, 0.0))
     combined = {leaf.combine for leaf in algorithm.leaves.values()}
     counts = {
         "average": _edges_of_averages(gossip),
@@ -48,14 +50,17 @@ def communication(
     records = _records(gossip, algorithm.hops) if "flood" in combined else 0
     # Leaves bound for the same neighbour travel in one message.
     messages = max(counts[how] for how in combined)
-    total = sum(
-        records * (sizes[name] + _STAMP)
-        if leaf.combine == "flood"
-        else counts[leaf.combine] * sizes[name]
-        for name, leaf in algorithm.leaves.items()
-    )
     agents = gossip.network.agents
-    return Communication(messages / agents, total / agents, dict(leaves))
+    leaf_bytes = {
+        name: (
+            records * (sizes[name] + _STAMP)
+            if leaf.combine == "flood"
+            else counts[leaf.combine] * sizes[name]
+        )
+        / agents
+        for name, leaf in algorithm.leaves.items()
+    }
+    return Communication(messages / agents, sum(leaf_bytes.values()), dict(leaves), leaf_bytes)
 
 
 def _records(gossip: Gossip, hops: int) -> int:
