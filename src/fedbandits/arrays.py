@@ -8,12 +8,15 @@ K=20 and 10 runs (benchmarks/layout.py): K is too short for a SIMD axis, and the
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 Array: TypeAlias = Any
 """A NumPy array, a JAX array or a traced JAX value: whatever `__array_namespace__` answers for."""
+
+Carried = TypeVar("Carried", bound=tuple[Array, ...])
 
 _UNROLLED_ARMS = 64
 _LARGE = 2**18
@@ -112,6 +115,24 @@ def taken(x: Array, action: Array) -> Array:
     for k in range(1, x.shape[0]):
         value = xp.where(action == k, x[k], value)
     return value
+
+
+def repeated(step: Callable[[Carried], Carried], start: Carried, times: int) -> Carried:
+    """`step` applied so many times; under JAX compiled once, not so many times over.
+
+    Example:
+        >>> import numpy as np
+        >>> repeated(lambda pair: (pair[1], pair[0] + pair[1]), (np.int64(0), np.int64(1)), 10)
+        (np.int64(55), np.int64(89))
+    """
+    if isinstance(start[0], np.ndarray | np.generic):
+        for _ in range(times):
+            start = step(start)
+        return start
+    import jax
+
+    after: Carried = jax.lax.fori_loop(0, times, lambda _, carried: step(carried), start)
+    return after
 
 
 def _written_out(x: Array, *, if_large: bool = False) -> bool:

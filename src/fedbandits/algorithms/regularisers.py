@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedbandits.arrays import Array, over_arms
+from fedbandits.arrays import Array, over_arms, repeated
 
 
 def regularised_leader(
@@ -50,11 +50,11 @@ def regularised_leader(
     # The best arm has 1/K <= x <= 1.
     left = -a * math.sqrt(arms) - b * math.log(arms) - c * arms
     right = -(a + c)
-    level = right
     # Beyond this x is 0 for every purpose, and e^(-u) not yet infinite.
     lowest = 0.9 * math.log(float(xp.finfo(dtype).tiny))
-    u = xp.clip(_below(gaps - level, a, b, c), lowest, 0.0)
-    for _ in range(_steps(arms, dtype)):
+
+    def step(before: tuple[Array, Array]) -> tuple[Array, Array]:
+        u, level = before
         root = xp.exp(-0.5 * u)
         square = root * root
         f = b * u - a * root - c * square
@@ -70,7 +70,11 @@ def regularised_leader(
         power = xp.clip(second / (first * first) - 1.0, 1e-3, 1.0)
         level = xp.clip(level - xp.expm1(power * xp.log(total)) / (power * first), left, right)
         off = (level - gaps - f) * slope
-        u = xp.clip(u + off / (1.0 - 0.5 * off * bend), lowest, 0.0)
+        return xp.clip(u + off / (1.0 - 0.5 * off * bend), lowest, 0.0), level
+
+    level = right + 0.0 * gaps[0]
+    u = xp.clip(_below(gaps - level, a, b, c), lowest, 0.0)
+    u, _ = repeated(step, (u, level), _steps(arms, dtype))
     x = xp.exp(u)
     return x * (1.0 / over_arms("sum", x))
 
