@@ -6,6 +6,7 @@ from .base import Problem
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
 from .delayed import delayed_experts
 from .function import from_function
+from .linear import linear
 from .movielens import movielens, movielens_generated
 from .scaling import scaled
 from .stored import from_table, from_tensor
@@ -16,6 +17,7 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "bernoulli": bernoulli,
     "switching": switching,
     "delayed_experts": delayed_experts,
+    "linear": linear,
     "movielens": movielens,
     "movielens_generated": movielens_generated,
     "from_table": from_table,
@@ -34,6 +36,7 @@ __all__ = [
     "from_function",
     "from_table",
     "from_tensor",
+    "linear",
     "movielens",
     "movielens_generated",
     "scaled",
