@@ -76,6 +76,7 @@ DECLARED = {
     "Exp3": {},
     "FedHedge": {"z": ("estimate", "average")},
     "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
+    "LinearBlockGossip": {"x": ("estimate", "average")},
     "Uniform": {},
 }
 

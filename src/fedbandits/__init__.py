@@ -13,7 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import bounds, gossip, networks, problems, schedules
-from .algorithms import Algorithm, Exp3, FedExp3, FedHedge, GossipUCB, Leaf, Uniform
+from .algorithms import (
+    Algorithm,
+    Exp3,
+    FedExp3,
+    FedHedge,
+    GossipUCB,
+    Leaf,
+    LinearBlockGossip,
+    Uniform,
+)
 from .gossip import Gossip
 from .networks import Network
 from .problems import Problem
@@ -35,6 +44,7 @@ __all__ = [
     "Gossip",
     "GossipUCB",
     "Leaf",
+    "LinearBlockGossip",
     "Network",
     "NotFederatedError",
     "Problem",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from . import accelerated
 from .checks import number, whole
 from .schedules import Schedule, as_schedule
 
@@ -30,6 +31,22 @@ class TheoremRates(NamedTuple):
     learning_rate: float
     exploration_scale: float
     exploration_at_horizon: float
+
+
+class LinearRates(NamedTuple):
+    """The constants of `LinearBlockGossip`'s theorem.
+
+    Attributes:
+        block: B, rounds in a block; infinite without a spectral gap.
+        learning_rate: η.
+        exploration: β, the share of rounds spent on the spanner.
+        uniform: α, the share of rounds spent on all actions alike.
+    """
+
+    block: float
+    learning_rate: float
+    exploration: float
+    uniform: float
 
 
 def cluster_distance(network: Network) -> float:
@@ -231,6 +248,34 @@ def upper_bound_full_information(gossip: Gossip, *, arms: int, horizon: int) -> 
     """
     _check(arms, horizon, gossip)
     return 2 * math.sqrt((gossip.c_w(horizon) + 0.5) * horizon * math.log(arms))
+
+
+def linear_rates(gossip: Gossip, *, arms: int, horizon: int, dimension: int) -> LinearRates:
+    """B, η, β and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `LinearBlockGossip`.
+
+    B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉,
+    η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))}, β = 3Bdη and α = 1/T.
+
+    Args:
+        gossip: gives σ2 and N.
+        arms: K.
+        horizon: T.
+        dimension: d, of the actions' span.
+
+    Example:
+        >>> from fedbandits import gossip, networks
+        >>> grid = gossip.max_degree(networks.grid(4, 4))
+        >>> linear_rates(grid, arms=50, horizon=3000, dimension=5).exploration
+        0.5
+    """
+    _check(arms, horizon, gossip)
+    d, agents = whole(dimension, "dimension", least=1), gossip.network.agents
+    block = accelerated.theorem_steps(gossip.sigma2, arms=arms, agents=agents, horizon=horizon)
+    if math.isinf(block):
+        return LinearRates(block, 0.0, 0.5, 1 / horizon)
+    most = 1 / (6 * block * d)  # β <= 1/2
+    rate = min(most, math.sqrt(math.log(arms) / (d * horizon * (block + 1 / agents))))
+    return LinearRates(block, rate, 3 * block * d * rate, 1 / horizon)
 
 
 def _exploration_cubed(c_w: float, arms: int) -> float:

@@ -102,7 +102,7 @@ def _spread(vectors: Floats, size: int) -> Ints:
     # A little of everything, so that lengths are finite before d actions are chosen.
     gram: Floats = 1e-9 * float(np.mean(vectors**2)) * np.eye(vectors.shape[1])
     for _ in range(size):
-        far = _lengths(vectors, np.linalg.inv(gram))
+        far = _lengths(vectors, gram)
         far[chosen] = -1.0
         chosen.append(int(np.argmax(far)))
         gram = gram + np.outer(vectors[chosen[-1]], vectors[chosen[-1]])
@@ -114,17 +114,17 @@ def _swapped(vectors: Floats, members: Ints) -> Ints:
     members = members.copy()
     while True:
         basis = vectors[members]
-        inverse = np.linalg.inv(basis.T @ basis)
-        lengths = _lengths(vectors, inverse)
+        gram: Floats = basis.T @ basis
+        lengths = _lengths(vectors, gram)
         new = int(np.argmax(lengths))
         if lengths[new] <= 1 + _ROUNDING:  # members themselves never have more
             return np.sort(members)
         growth = (1 + lengths[new]) * (1 - lengths[members])
-        growth += (basis @ inverse @ vectors[new]) ** 2
+        growth += (basis @ np.linalg.solve(gram, vectors[new])) ** 2
         members[np.argmax(growth)] = new
 
 
-def _lengths(vectors: Floats, inverse: Floats) -> Floats:
-    """aᵀ G a of every action, `[K]`."""
-    lengths: Floats = np.einsum("ki,ij,kj->k", vectors, inverse, vectors, optimize=True)
+def _lengths(vectors: Floats, gram: Floats) -> Floats:
+    """aᵀ (S Sᵀ)^{-1} a of every action, `[K]`."""
+    lengths: Floats = np.sum(vectors.T * np.linalg.solve(gram, vectors.T), axis=0)
     return lengths

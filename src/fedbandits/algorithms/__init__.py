@@ -5,10 +5,12 @@ from .exp3 import Exp3
 from .fedexp3 import FedExp3
 from .fedhedge import FedHedge
 from .gossip_ucb import GossipUCB
+from .linear_block_gossip import LinearBlockGossip
 from .uniform import Uniform
 
 REGISTRY: dict[str, type[AnyAlgorithm]] = {
-    algorithm.__name__: algorithm for algorithm in (FedExp3, Exp3, FedHedge, GossipUCB, Uniform)
+    algorithm.__name__: algorithm
+    for algorithm in (FedExp3, Exp3, FedHedge, GossipUCB, LinearBlockGossip, Uniform)
 }
 
 __all__ = [
@@ -20,5 +22,6 @@ __all__ = [
     "FedHedge",
     "GossipUCB",
     "Leaf",
+    "LinearBlockGossip",
     "Uniform",
 ]

@@ -1,0 +1,150 @@
+"""Accelerated gossip: agreement in about 1/sqrt(1 - σ2) exchanges instead of 1/(1 - σ2).
+
+One step is x^{b+1} = ω W x^b + (1 - ω) x^{b-1}, with x^{-1} = x^0: what two exchanges ago brought
+is pushed away from. It sends what plain gossip sends and keeps the mean, since ω + (1 - ω) = 1.
+With a constant ω = 1 + κ it is gossip with momentum κ; with Chebyshev's ω_1 = 1, ω_2, ... no other
+weights reach a smaller worst-case disagreement in as many steps. W must be symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .arrays import Array
+from .checks import number, whole
+
+if TYPE_CHECKING:
+    from .gossip import Gossip
+
+_ROUNDING = 1e-12
+
+
+def theorem_momentum(sigma2: float) -> float:
+    """κ = 1/(1 + sqrt(1 - σ2²)), of Qiu, Zhang and Cesa-Bianchi.
+
+    For positive semi-definite W the disagreement after b steps is at most √14 ·
+    (1 - (1 - 1/√2) sqrt(1 - σ2))^b times that before; with a dominant negative eigenvalue it can
+    be several times as large.
+
+    Example:
+        >>> theorem_momentum(0.0), theorem_momentum(1.0)
+        (0.5, 1.0)
+    """
+    return 1 / (1 + math.sqrt(1 - _sigma(sigma2) ** 2))
+
+
+def best_momentum(sigma2: float) -> float:
+    """κ* = (1 - s)/(1 + s), s = sqrt(1 - σ2²): the constant with the fastest rate, sqrt(κ*) a step.
+
+    Example:
+        >>> best_momentum(0.0), best_momentum(0.6)
+        (0.0, 0.111...)
+    """
+    s = math.sqrt(1 - _sigma(sigma2) ** 2)
+    return (1 - s) / (1 + s)
+
+
+def next_weight(weight: Array, sigma2: Array) -> Array:
+    """Chebyshev's ω_{b+1} = 1/(1 - σ2² ω_b / 4); to get ω_2 = 2/(2 - σ2²) from ω_1 = 1, pass 2."""
+    return 1.0 / (1.0 - sigma2**2 * weight / 4.0)
+
+
+def chebyshev_weights(sigma2: float, steps: int) -> list[float]:
+    """ω_1, ..., ω_steps, for eigenvalues in [-σ2, σ2]; they tend to 1 + κ*.
+
+    Example:
+        >>> [round(weight, 4) for weight in chebyshev_weights(0.8, 4)]
+        [1.0, 1.4706, 1.3077, 1.2645]
+    """
+    sigma2 = _sigma(sigma2)
+    weights = [1.0, next_weight(2.0, sigma2)]
+    while len(weights) < whole(steps, "steps", least=1):
+        weights.append(next_weight(weights[-1], sigma2))
+    return weights[:steps]
+
+
+def chebyshev_steps(sigma2: float, tolerance: float) -> int:
+    """The fewest steps with 1/T_steps(1/σ2) <= tolerance, T the Chebyshev polynomial.
+
+    That is the largest factor by which the disagreement, in the Euclidean norm over agents, can be
+    left: arcosh(1/tolerance)/arcosh(1/σ2). One step where nothing is left to agree on (σ2 = 0), and
+    where agreement is out of reach (σ2 = 1).
+
+    Args:
+        sigma2: σ2 of a symmetric W, from 0 to 1.
+        tolerance: above 0, below 1.
+
+    Example:
+        >>> chebyshev_steps(0.9732, 0.1), chebyshev_steps(0.0, 0.1), chebyshev_steps(1.0, 0.1)
+        (13, 1, 1)
+    """
+    sigma2, tolerance = _sigma(sigma2), _tolerance(tolerance)
+    if sigma2 == 0 or sigma2 >= 1 - _ROUNDING:
+        return 1
+    return max(1, math.ceil(math.acosh(1 / tolerance) / math.acosh(1 / sigma2) - _ROUNDING))
+
+
+def plain_steps(sigma2: float, tolerance: float) -> int:
+    """The fewest steps of plain gossip with σ2^steps <= tolerance; as `chebyshev_steps` otherwise.
+
+    Example:
+        >>> plain_steps(0.9732, 0.1)
+        85
+    """
+    sigma2, tolerance = _sigma(sigma2), _tolerance(tolerance)
+    if sigma2 == 0 or sigma2 >= 1 - _ROUNDING:
+        return 1
+    return max(1, math.ceil(math.log(tolerance) / math.log(sigma2) - _ROUNDING))
+
+
+def theorem_steps(sigma2: float, *, arms: int, agents: int, horizon: int) -> float:
+    """B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, of Qiu, Zhang and Cesa-Bianchi.
+
+    So many that what is left of the disagreement, (KT)^(-6), never matters: infinitely many where
+    σ2 = 1.
+
+    Example:
+        >>> theorem_steps(0.9732, arms=20, agents=36, horizon=3000)
+        1442
+    """
+    gap = 1 - _sigma(sigma2)
+    if gap <= 0:
+        return math.inf
+    accuracy = 6 * math.log(arms * horizon) + math.log(14 * agents) / 2
+    return math.ceil(accuracy / ((1 - 1 / math.sqrt(2)) * math.sqrt(gap)))
+
+
+def accelerable(gossip: Gossip) -> bool:
+    """Whether acceleration helps: W is symmetric, the same in every round, and agrees at all."""
+    return gossip.rule != "random_edge" and gossip.gap > 0 and _symmetric(gossip)
+
+
+def positive_semidefinite(gossip: Gossip) -> bool:
+    """Whether W is symmetric with no negative eigenvalue, as the paper's momentum assumes."""
+    from .sparse_graphs import laplacian_of
+    from .spectra import rough_modes
+
+    if not _symmetric(gossip):
+        return False
+    if gossip.network.agents == 1 or 2 * gossip.matrix.diagonal().min() >= 1:  # Gershgorin
+        return True
+    return float(rough_modes(laplacian_of(gossip.matrix))[0][0]) <= 1 + _ROUNDING
+
+
+def _symmetric(gossip: Gossip) -> bool:
+    if isinstance(gossip.weights, float) or gossip.weights.ndim == 1:
+        return True
+    return bool(abs(gossip.matrix - gossip.matrix.T).max() <= _ROUNDING)
+
+
+def _sigma(sigma2: float) -> float:
+    if not 0 <= number(sigma2, "sigma2") <= 1:
+        raise ValueError(f"sigma2 must be in [0, 1], not {sigma2}")
+    return float(sigma2)
+
+
+def _tolerance(tolerance: float) -> float:
+    if not 0 < number(tolerance, "tolerance") < 1:
+        raise ValueError(f"tolerance must be above 0 and below 1, not {tolerance}")
+    return float(tolerance)
