@@ -6,6 +6,7 @@ Nothing here is imported from the library.
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
 
 from .oracle import Float, Int, Rate, draw, softmax
