@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,19 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits import accelerated
 from fedbandits.algorithms.base import Setting
+from fedbandits.config import load_config
+from fedbandits.engine.simulate import setting_of
 from fedbandits.engine.trajectory import trajectory
 
 from . import oracle_linear_block_gossip as oracle
-from .instances import ALGORITHMS, SIZES, connected_networks, planar, random_losses
+from .instances import (
+    ALGORITHMS,
+    SIZES,
+    SMALL_CONFIG,
+    connected_networks,
+    planar,
+    random_losses,
+)
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 2))
 
@@ -211,3 +221,18 @@ def test_block_is_the_fewest_steps_that_agree() -> None:
 def test_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_configuration_can_name_it(tmp_path: Path) -> None:
+    text = SMALL_CONFIG.replace("activated_bernoulli", "linear").replace(
+        "FedExp3", "LinearBlockGossip"
+    )
+    (tmp_path / "config.toml").write_text(text)
+    experiment = load_config(tmp_path / "config.toml")
+    assert isinstance(experiment.algorithm, fb.LinearBlockGossip)
+    with pytest.warns(UserWarning, match="nothing is learned"):
+        theirs = load_config(tmp_path / "config.toml", ["algorithm.from_theorem=true"])
+    assert theirs.gossip is not None
+    ready = theirs.algorithm.set_up(setting_of(theirs.problem, theirs.gossip))
+    rates = fb.bounds.linear_rates(theirs.gossip, arms=3, horizon=20, dimension=3)
+    assert ready.learning_rate == fb.schedules.constant(rates.learning_rate)
