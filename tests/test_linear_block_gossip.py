@@ -215,6 +215,12 @@ def test_block_is_the_fewest_steps_that_agree() -> None:
             lambda: fb.LinearBlockGossip(np.eye(2)).set_up(Setting(3, 4, GRID)),
             "actions has 2 rows, but the problem has 3 arms",
         ),
+        (
+            lambda: fb.LinearBlockGossip.from_theorem(
+                fb.gossip.random_edge(fb.networks.path(3)), arms=3, horizon=10**6
+            ),
+            "fixed and symmetric W, which random_edge on .* is not; take",
+        ),
         (lambda: fb.LinearBlockGossip().init(3, 4), r"call set_up\(Setting\("),
     ],
 )
@@ -234,5 +240,6 @@ def test_a_configuration_can_name_it(tmp_path: Path) -> None:
         theirs = load_config(tmp_path / "config.toml", ["algorithm.from_theorem=true"])
     assert theirs.gossip is not None
     ready = theirs.algorithm.set_up(setting_of(theirs.problem, theirs.gossip))
+    assert isinstance(ready, fb.LinearBlockGossip)
     rates = fb.bounds.linear_rates(theirs.gossip, arms=3, horizon=20, dimension=3)
     assert ready.learning_rate == fb.schedules.constant(rates.learning_rate)

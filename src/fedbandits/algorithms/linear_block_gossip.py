@@ -139,6 +139,11 @@ class LinearBlockGossip(Algorithm[LinearBlockState]):
         leave less of the disagreement. Where T <= 2B nothing is learned; a warning then says so.
         """
         block = bounds.linear_rates(gossip, arms=arms, horizon=horizon, dimension=1).block
+        if gossip.gap > 0 and not accelerated.accelerable(gossip):
+            raise ValueError(
+                f"the theorem is for a fixed and symmetric W, which {gossip.name} is not; take "
+                "fb.gossip.max_degree(network)"
+            )
         if 2 * block >= horizon:
             warnings.warn(
                 f"the theorem's block is {block:,} rounds at horizon {horizon:,}: the first is "
