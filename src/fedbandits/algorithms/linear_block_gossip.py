@@ -281,9 +281,10 @@ def _estimate(spanner: Spanner, loss: Array, action: Array, p: Array) -> Array:
     xp = p.__array_namespace__()
     vectors = xp.asarray(spanner.vectors, dtype=p.dtype)
     arms, d = vectors.shape
-    squares = (vectors[:, :, None] * vectors[:, None, :]).reshape(arms, d * d)
-    # p is the same in all rounds of a block, but looking that up takes a branch, and d is small.
-    moments = xp.moveaxis(product(squares.T, p), 0, -1).reshape((*p.shape[1:], d, d))
+    squares = (vectors.T[:, None] * vectors.T).reshape(d * d, arms)
+    # p is the same in all rounds of a block, but M_τ^{-1} kept in the state would save nothing
+    # without a branch; at K = 5,000 and d = 5 this is a fifth of what drawing the arms takes.
+    moments = xp.moveaxis(product(squares, p), 0, -1).reshape((*p.shape[1:], d, d))
     theta = xp.linalg.solve(moments, vectors[action][..., None])[..., 0]
     return xp.moveaxis(theta, -1, 0) * loss
 
