@@ -55,7 +55,7 @@ def chebyshev_weights(sigma2: float, steps: int) -> list[float]:
 
     Example:
         >>> [round(weight, 4) for weight in chebyshev_weights(0.8, 4)]
-        [1.0, 1.4706, 1.3077, 1.2645]
+        [1.0, 1.4706, 1.3077, 1.2646]
     """
     sigma2 = _sigma(sigma2)
     weights = [1.0, next_weight(2.0, sigma2)]
