@@ -201,15 +201,18 @@ def arms_table(points: pd.DataFrame, data: xr.Dataset) -> Table:
         row = [f"{arms:,}"]
         for name in (LINEAR, FIGURE1, TUNED):
             of = cells.loc[(arms, name)]
-            chosen = f" at η = {float(constants.sel(arms=arms)):g}" if name == TUNED else ""
-            row.append(f"{of['mean']:.1f} ({span(of['low'], of['high'], 1)}){chosen}")
+            half = (of["high"] - of["low"]) / 2
+            row.append(f"{of['mean']:.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}"))
+        row.append(f"{float(constants.sel(arms=arms)):g}")
         row.append(f"{cells.loc[(arms, UNIFORM)]['mean']:.1f}")
         row.append(f"{float(data['best_loss'].sel(arms=arms).mean()):.4f}")
         rows.append(row)
-    columns = ("K", LINEAR, FIGURE1, TUNED, UNIFORM, "best action's mean loss")
+    columns = ("K", LINEAR, FIGURE1, "best constant", "which", UNIFORM, "best action")
     note = (
         f"Expected regret at T = {data.attrs['horizon']:,}, mean over agents, with 95% intervals "
-        f"over {data.sizes['draw']} draws of actions and losses. Uniform play's regret is exact."
+        f"over {data.sizes['draw']} draws of actions and losses. Best constant: FedExp3 with the "
+        "learning rate that is best at that K. Uniform play's regret is exact. Best action: its "
+        "mean loss."
     )
     return Table("Regret by the number of arms", columns, rows, note)
 
@@ -260,8 +263,8 @@ PICTURE = Picture(
     "linear_arms",
     "Expected regret against the number of arms where losses are linear in actions of "
     f"{DIMENSION} dimensions. Bars are 95% intervals over draws of actions and losses.",
-    "Regret of LinearBlockGossip stays flat from the fewest to the most arms; that of FedExp3 "
-    "rises towards uniform play.",
+    "Regret of LinearBlockGossip, FedExp3 and uniform play against the number of arms, on a "
+    "logarithmic axis of arms.",
 )
 
 
@@ -281,9 +284,9 @@ def draw_arms(points: pd.DataFrame) -> Figure:
     arms = sorted(points["arms"].unique())
     ax.set_xticks(arms, [f"{k:,}" for k in arms])
     ax.minorticks_off()
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, 1.5 * points["mean"].max())  # room for the legend
     ax.set_xlabel("number of arms K")
     ax.set_ylabel("cumulative regret")
     ax.set_title(f"{ROWS} × {COLS} grid, T = {points['time'].iloc[0]:,}", fontsize="medium")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", loc="upper left", ncols=2)
     return figure_of(ax)
