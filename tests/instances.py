@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY, AnyAlgorithm
+from fedbandits.algorithms.base import Setting
 
 # A few sizes, so that compiled programs are used again: (agents, arms, horizon).
 SIZES = [(1, 2, 1), (1, 3, 12), (2, 2, 12), (5, 3, 12), (8, 2, 12)]
+
+
+class PlanarBlockGossip(fb.LinearBlockGossip):
+    """Arms in the plane, as many as a problem without vectors has."""
+
+    def set_up(self, setting: Setting) -> Self:
+        return super().set_up(setting._replace(actions=planar(setting.arms)))
+
+
+def planar(arms: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Arms in the plane, `[K, 2]`; the first are the same for every K."""
+    return np.random.default_rng(7).normal(size=(arms, 2))
+
 
 ALGORITHMS: dict[str, AnyAlgorithm] = {
     "FedExp3": fb.FedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
@@ -23,6 +37,9 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
     "Exp3Coop": fb.Exp3Coop(0.7, hops=2),
     "DelayedFTRL": fb.DelayedFTRL(hops=2),
     "GossipUCB": fb.GossipUCB(),
+    "LinearBlockGossip": PlanarBlockGossip(
+        learning_rate=fb.schedules.power(0.5, 1 / 3), exploration=0.3, block=3, uniform=0.1
+    ),
     "Uniform": fb.Uniform(),
 }
 assert set(ALGORITHMS) == set(REGISTRY), "an algorithm has no instance for the contract tests"

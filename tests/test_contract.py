@@ -86,6 +86,7 @@ DECLARED = {
     "Exp3Coop": COOPERATIVE,
     "DelayedFTRL": COOPERATIVE,
     "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
+    "LinearBlockGossip": {"x": ("estimate", "average")},
     "Uniform": {},
 }
 

@@ -25,6 +25,7 @@ from .algorithms import (
     FedHedge,
     GossipUCB,
     Leaf,
+    LinearBlockGossip,
     Uniform,
 )
 from .gossip import Gossip
@@ -53,6 +54,7 @@ __all__ = [
     "Gossip",
     "GossipUCB",
     "Leaf",
+    "LinearBlockGossip",
     "Network",
     "NotFederatedError",
     "Problem",

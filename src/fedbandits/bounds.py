@@ -49,6 +49,22 @@ class BlockGossipRates(NamedTuple):
     exploration: float
 
 
+class LinearRates(NamedTuple):
+    """The constants of `LinearBlockGossip`'s theorem.
+
+    Attributes:
+        block: B, rounds in a block; infinite without a spectral gap.
+        learning_rate: η.
+        exploration: β, the share of rounds spent on the spanner.
+        uniform: α, the share of rounds spent on all actions alike.
+    """
+
+    block: float
+    learning_rate: float
+    exploration: float
+    uniform: float
+
+
 def cluster_distance(network: Network) -> float:
     """Δ̃ = (√2/3) sqrt((1 + d_max)/λ_{N-1}), the distance in the proof of the lower bounds.
 
@@ -298,6 +314,34 @@ def delayed_ftrl_bound(*, arms: int, horizon: int, delay: int) -> float:
     _check(arms, horizon)
     total = whole(delay, "delay", least=0) * horizon
     return 4 * math.sqrt(arms * horizon) + math.sqrt(8 * total * math.log(arms))
+
+
+def linear_rates(gossip: Gossip, *, arms: int, horizon: int, dimension: int) -> LinearRates:
+    """B, η, β and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `LinearBlockGossip`.
+
+    B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉,
+    η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))}, β = 3Bdη and α = 1/T.
+
+    Args:
+        gossip: gives σ2 and N.
+        arms: K.
+        horizon: T.
+        dimension: d, of the actions' span.
+
+    Example:
+        >>> from fedbandits import gossip, networks
+        >>> grid = gossip.max_degree(networks.grid(4, 4))
+        >>> linear_rates(grid, arms=50, horizon=3000, dimension=5).exploration
+        0.5
+    """
+    _check(arms, horizon, gossip)
+    d, agents = whole(dimension, "dimension", least=1), gossip.network.agents
+    block = accelerated.theorem_steps(gossip.sigma2, arms=arms, agents=agents, horizon=horizon)
+    if math.isinf(block):
+        return LinearRates(block, 0.0, 0.5, 1 / horizon)
+    most = 1 / (6 * block * d)  # β <= 1/2
+    rate = min(most, math.sqrt(math.log(arms) / (d * horizon * (block + 1 / agents))))
+    return LinearRates(block, rate, 3 * block * d * rate, 1 / horizon)
 
 
 def _exploration_cubed(c_w: float, arms: int) -> float:

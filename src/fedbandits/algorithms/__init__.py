@@ -10,6 +10,7 @@ from .fed_ftrl import FedFTRL
 from .fedexp3 import FedExp3
 from .fedhedge import FedHedge
 from .gossip_ucb import GossipUCB
+from .linear_block_gossip import LinearBlockGossip
 from .uniform import Uniform
 
 REGISTRY: dict[str, type[AnyAlgorithm]] = {
@@ -19,6 +20,7 @@ REGISTRY: dict[str, type[AnyAlgorithm]] = {
         Exp3,
         AcceleratedFedExp3,
         BlockGossip,
+        LinearBlockGossip,
         FedFTRL,
         FedHedge,
         Exp3Coop,
@@ -42,5 +44,6 @@ __all__ = [
     "FedHedge",
     "GossipUCB",
     "Leaf",
+    "LinearBlockGossip",
     "Uniform",
 ]

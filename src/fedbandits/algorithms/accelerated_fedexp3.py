@@ -91,10 +91,8 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
         """The best constant momentum of the network, unless one was given."""
         if self.momentum is not None:
             return self
-        gossip = setting.gossip
-        fast = gossip is not None and accelerated.accelerable(gossip)
-        momentum = accelerated.best_momentum(gossip.sigma2) if gossip is not None and fast else 0.0
-        return replace(self, momentum=momentum)
+        sigma = accelerated.usable_sigma(setting.gossip)
+        return replace(self, momentum=accelerated.best_momentum(sigma))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32

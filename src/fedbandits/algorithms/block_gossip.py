@@ -16,14 +16,12 @@ from fedbandits.arrays import Array
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 
 from .base import Algorithm, Leaf, Setting
-from .block_learner import REGULARISERS, BlockState, Regulariser, default_rate, leader
+from .block_learner import REGULARISERS, Regulariser, default_rate, leader
+from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
 from .exponential_weights import checked_exploration, explore, importance_weighted
 
 if TYPE_CHECKING:
     from fedbandits.gossip import Gossip
-
-TOLERANCE = 0.1
-"""What a block chosen from the network leaves at most of the agents' disagreement."""
 
 
 @dataclass(frozen=True)
@@ -145,11 +143,10 @@ class BlockGossip(Algorithm[BlockState]):
     def set_up(self, setting: Setting) -> Self:
         """Fill in σ2, the block and the learning rate, where they were not given."""
         gossip, block, sigma = setting.gossip, self.block, self.sigma
-        fast = gossip is not None and accelerated.accelerable(gossip)
         if sigma is None and self.momentum is None:
-            sigma = gossip.sigma2 if gossip is not None and fast else 0.0
+            sigma = accelerated.usable_sigma(gossip)
         if block is None:
-            block = practical_block(gossip, TOLERANCE)
+            block = accelerated.steps(gossip, TOLERANCE)
         rate = self.learning_rate
         if rate is None:
             rate = default_rate(self.regulariser, block, self.best_loss)
@@ -159,9 +156,7 @@ class BlockGossip(Algorithm[BlockState]):
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> BlockState:
         """Nothing learned, nothing to gossip about."""
-        zeros = np.zeros((arms, *batch), dtype)
-        weight, count = np.asarray(1.0, dtype), np.asarray(agents, dtype)
-        return BlockState(zeros, zeros, zeros, zeros, zeros, weight, count)
+        return BlockState.zeros(arms, agents, batch, dtype)
 
     def distribution(self, state: BlockState, t: Array) -> Array:
         """p_τ = (1 - α) p'_τ + α/K, the same in all rounds of a block."""
@@ -184,32 +179,18 @@ class BlockGossip(Algorithm[BlockState]):
         t: Array,
     ) -> BlockState:
         """One step of gossip; at the end of a block the result is fed and the copies change."""
-        xp = p.__array_namespace__()
         _, block = self._rate_and_block()
         done = (t - 1) % block  # steps of gossip in this block so far
+        estimates = importance_weighted(feedback, action, p)
         weight = self._weight(state, done)
-        x = weight * received["x"] + (1.0 - weight) * state.before
-        gathered = state.gathered + importance_weighted(feedback, action, p)
-        ends = done == block - 1
-        return BlockState(
-            # Block τ + 1 is played by the copy that is fed now, for block τ - 1.
-            z=xp.where(ends, state.waiting + x, state.z),
-            waiting=xp.where(ends, state.z, state.waiting),
-            x=xp.where(ends, gathered, x),
-            before=xp.where(ends, gathered, state.x),
-            gathered=xp.where(ends, 0.0, gathered),
-            weight=weight,
-            agents=state.agents,
-        )
+        return advance(state, received["x"], estimates, weight, done == block - 1)
 
     def _weight(self, state: BlockState, done: Array) -> Array:
         """ω of the step after `done` others."""
         xp = state.x.__array_namespace__()
         if self.momentum is not None:
             return xp.asarray(1.0 + self.momentum, dtype=state.weight.dtype)
-        then = xp.where(done == 1, 2.0, state.weight)
-        weight = xp.where(done == 0, 1.0, accelerated.next_weight(then, self.sigma))
-        return weight.astype(state.weight.dtype)
+        return chebyshev_weight(state, done, self.sigma)
 
     def _rate_and_block(self) -> tuple[Schedule, Array]:
         if self.learning_rate is None or self.block is None:
@@ -218,22 +199,6 @@ class BlockGossip(Algorithm[BlockState]):
                 "set_up(Setting(arms, agents, gossip)) first, or give both"
             )
         return self.learning_rate, self.block
-
-
-def practical_block(gossip: Gossip | None, tolerance: float) -> int:
-    """The fewest steps after which at most `tolerance` of the disagreement is left.
-
-    With Chebyshev's weights where W can be accelerated. Where one random edge is used a round, of
-    plain gossip in the mean square: E‖x‖² shrinks by σ2 of the expected matrix.
-    """
-    if gossip is None:
-        return 1
-    if accelerated.accelerable(gossip):
-        return accelerated.chebyshev_steps(gossip.sigma2, tolerance)
-    sigma2 = gossip.sigma2
-    return accelerated.plain_steps(
-        math.sqrt(sigma2) if gossip.rule == "random_edge" else sigma2, tolerance
-    )
 
 
 def _within(value: float | None, name: str, most: float) -> float | None:

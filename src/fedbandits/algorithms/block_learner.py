@@ -9,35 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from fedbandits.arrays import Array, over_arms
 from fedbandits.schedules import Schedule
 
+from .blocks import BlockState
+
 Regulariser = Literal["minimax", "small_loss", "best_of_both_worlds"]
 REGULARISERS: tuple[Regulariser, ...] = ("minimax", "small_loss", "best_of_both_worlds")
-
-
-class BlockState(NamedTuple):
-    """What one agent of `BlockGossip` knows; `[K, *batch]` but the two scalars.
-
-    Attributes:
-        z: losses fed to the copy that plays in this block.
-        waiting: losses fed to the other copy, which plays in the next block.
-        x: the gossiped sums of the block before, x^b after b steps; what is sent.
-        before: x^{b-1}.
-        gathered: the agent's own estimates of this block so far, Σ ℓ̂.
-        weight: ω of the last gossip step, a scalar.
-        agents: number of agents in the network, a scalar.
-    """
-
-    z: Array
-    waiting: Array
-    x: Array
-    before: Array
-    gathered: Array
-    weight: Array
-    agents: Array
 
 
 def updates(t: Array, block: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from . import figure1, figure2, horizons, leaderboard, suite, theory
+from . import figure1, figure2, horizons, leaderboard, linear, suite, theory
 from .section import Options, Section, run_part
 
 PAPER: dict[str, Callable[[Options], Section]] = {
@@ -16,6 +16,7 @@ REGISTRY: dict[str, Callable[[Options], Section]] = PAPER | {
     "suite": suite.reproduce,
     "leaderboard": leaderboard.reproduce,
     "horizons": horizons.reproduce,
+    "linear": linear.reproduce,
 }
 """What it can do by name: beyond the paper each takes minutes."""
 
@@ -28,6 +29,7 @@ __all__ = [
     "figure2",
     "horizons",
     "leaderboard",
+    "linear",
     "run_part",
     "suite",
     "theory",

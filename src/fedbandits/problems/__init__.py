@@ -7,6 +7,7 @@ from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
 from .delayed import delayed_experts
 from .function import from_function
 from .heterogeneous import heterogeneous
+from .linear import linear
 from .movielens import movielens, movielens_generated
 from .scaling import scaled
 from .stored import from_table, from_tensor
@@ -18,6 +19,7 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "switching": switching,
     "heterogeneous": heterogeneous,
     "delayed_experts": delayed_experts,
+    "linear": linear,
     "movielens": movielens,
     "movielens_generated": movielens_generated,
     "from_table": from_table,
@@ -37,6 +39,7 @@ __all__ = [
     "from_table",
     "from_tensor",
     "heterogeneous",
+    "linear",
     "movielens",
     "movielens_generated",
     "scaled",

@@ -1,0 +1,266 @@
+"""LinearBlockGossip: block gossip for losses linear in the arms, of which there may be many."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits import accelerated, bounds, checks
+from fedbandits.arrays import Array, over_arms, product
+from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+from fedbandits.spanner import Spanner, checked_actions, volumetric_spanner
+
+from .base import Algorithm, Leaf, Setting
+from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
+from .exponential_weights import LossEstimates
+
+if TYPE_CHECKING:
+    from fedbandits.gossip import Gossip
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
+class LinearBlockGossip(Algorithm[BlockState]):
+    """Agents agree, block by block, on an estimate of θ alone; it tells the loss of every arm.
+
+    S is a volumetric spanner of the actions: at most 3d of them, b_j, with a_k = Σ_j λ^(k)(j) b_j
+    and ‖λ^(k)‖ <= 1. In block τ of B rounds everyone plays from
+
+        p_τ = (1 - α - β) p'_τ + α/K + β 1_S/|S|,  M_τ = Σ_k p_τ(k) a_k a_kᵀ,
+
+    and estimates θ̂_t = M_τ^{-1} a ℓ_t from the action a played. Only the |S| numbers ⟨b_j, θ̂⟩
+    leave, summed over a block and averaged by accelerated gossip while the next block is played.
+    The learner, two copies of exponential weights that take turns by blocks, rebuilds the loss of
+    arm k as Σ_j λ^(k)(j) z(j). Regret grows with ln K and d, not with K, and so does what is sent.
+
+    The defaults need no horizon and are not covered by the theorem: Chebyshev's weights, the
+    shortest B that leaves at most a tenth of the disagreement, η_t = sqrt(2 ln K/((B/4 + d/N) t))
+    at the first round t of a block, and β = min{1/2, η |S|/N}, so that one agent's estimate in one
+    round, |S|/β at most, moves no exponent by more than 1. `from_theorem` gives the paper's rates.
+
+    Args:
+        actions: a_k, `[K, d]`; None takes the problem's.
+        learning_rate: η, a number or a schedule.
+        exploration: β, a number in (0, 1] or a schedule (clipped at 1 - α). Like η it is that of
+            the block's first round.
+        block: B, rounds in a block; None for the fewest that the network needs.
+        uniform: α, in [0, 1].
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.linear(agents=16, arms=200, horizon=100, dimension=5)
+        >>> gossip = fb.gossip.max_degree(fb.networks.grid(4, 4))
+        >>> result = fb.simulate(problem, fb.LinearBlockGossip(), gossip, runs=2)
+        >>> result.config["algorithm"]["block"]
+        9
+
+    Reference:
+        Qiu, Zhang and Cesa-Bianchi, COLT 2026, arXiv 2602.06404.
+    """
+
+    actions: Array | None
+    learning_rate: Schedule | None
+    exploration: Schedule | None
+    block: int | None
+    uniform: float
+    sigma: float | None
+    """σ2 for Chebyshev's weights, 0 for plain gossip; from the network."""
+    spanner: Spanner | None
+    horizon: int | None = field(metadata={"static": True})
+    """T, where the theorem's rates are asked for and wait for the actions."""
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+
+    def __init__(
+        self,
+        actions: Any = None,
+        learning_rate: float | Schedule | None = None,
+        exploration: float | Schedule | None = None,
+        block: int | None = None,
+        *,
+        uniform: float = 0.0,
+    ) -> None:
+        values = {
+            "actions": None if actions is None else checked_actions(actions),
+            "learning_rate": None
+            if learning_rate is None
+            else as_schedule(learning_rate, "learning_rate"),
+            "exploration": None if exploration is None else _exploration(exploration),
+            "block": None if block is None else checks.whole(block, "block", least=1),
+            "uniform": float(checks.unit_interval(uniform, "uniform")),
+            "sigma": None,
+            "spanner": None,
+            "horizon": None,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_theorem(
+        cls, gossip: Gossip, *, arms: int, horizon: int, actions: Any = None
+    ) -> LinearBlockGossip:
+        """The rates of the paper for this gossip, K, T and the dimension of the actions.
+
+        B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, α = 1/T,
+        η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))} and β = 3Bdη, the last two as soon as the actions
+        are known. Chebyshev's weights stand in for the paper's momentum: after as many steps they
+        leave less of the disagreement. Where T <= 2B nothing is learned; a warning then says so.
+        """
+        block = bounds.linear_rates(gossip, arms=arms, horizon=horizon, dimension=1).block
+        if gossip.gap > 0 and not accelerated.accelerable(gossip):
+            raise ValueError(
+                f"the theorem is for a fixed and symmetric W, which {gossip.name} is not; take "
+                "fb.gossip.max_degree(network)"
+            )
+        if 2 * block >= horizon:
+            warnings.warn(
+                f"the theorem's block is {block:,} rounds at horizon {horizon:,}: the first is "
+                "learned from after two, so that nothing is learned to the end. For short "
+                "horizons leave the block to LinearBlockGossip()",
+                stacklevel=2,
+            )
+        made = cls(actions, block=int(min(block, horizon)), uniform=1 / horizon)
+        return _with(made, horizon=horizon)
+
+    def set_up(self, setting: Setting) -> Self:
+        """Find the spanner; fill in actions, block and learning rate where they were not given."""
+        actions = setting.actions if self.actions is None else self.actions
+        if actions is None:
+            raise ValueError(
+                "LinearBlockGossip needs the arms as vectors, and the problem has none: take one "
+                "such as fb.problems.linear, or give them, as in "
+                "LinearBlockGossip(actions=vectors) with vectors of shape (arms, d)"
+            )
+        vectors = checked_actions(actions)
+        if len(vectors) != setting.arms:
+            raise ValueError(
+                f"actions has {len(vectors)} rows, but the problem has {setting.arms} arms; give "
+                "one row for each"
+            )
+        spanner = self.spanner or volumetric_spanner(vectors)
+        block = accelerated.steps(setting.gossip, TOLERANCE) if self.block is None else self.block
+        rates = self._rates(setting, spanner.vectors.shape[1], block)
+        return _with(
+            self,
+            actions=vectors,
+            block=block,
+            sigma=accelerated.usable_sigma(setting.gossip) if self.sigma is None else self.sigma,
+            spanner=spanner,
+            horizon=None,
+            **rates,
+        )
+
+    def _rates(self, setting: Setting, dimension: int, block: int) -> dict[str, Schedule | None]:
+        """η and β: the given, the theorem's, or the practical."""
+        if self.horizon is not None and setting.gossip is not None:
+            sizes = {"arms": setting.arms, "horizon": self.horizon}
+            theirs = bounds.linear_rates(setting.gossip, **sizes, dimension=dimension)
+            rate, share = Constant(theirs.learning_rate), Constant(theirs.exploration)
+            return {"learning_rate": rate, "exploration": share}
+        if self.learning_rate is not None:
+            return {}
+        # Two copies cost 2 (ln K)/η. A round costs η/2 times B/4, by Hoeffding's lemma, since the
+        # losses of a block lie in an interval of length B, and d/N, the estimates' variance. The
+        # sum, with η = c/√t, is least for this c.
+        spread = block / 4 + dimension / setting.agents
+        return {"learning_rate": Power(math.sqrt(2 * math.log(setting.arms) / spread), 0.5)}
+
+    def init(
+        self,
+        arms: int,  # noqa: ARG002
+        agents: int,
+        batch: tuple[int, ...] = (),
+        dtype: DTypeLike = np.float32,
+    ) -> BlockState:
+        """Nothing learned, nothing to gossip about."""
+        spanner, *_ = self._ready()
+        return BlockState.zeros(spanner.basis.shape[0], agents, batch, dtype)
+
+    def distribution(self, state: BlockState, t: Array) -> Array:
+        """p_τ = (1 - α - β) p'_τ + α/K + β 1_S/|S|, the same in all rounds of a block."""
+        xp = state.z.__array_namespace__()
+        spanner, rate, block = self._ready()
+        first = (t - 1) // block * block + 1
+        # Σ_j λ^(k)(j) z(j) = ⟨a_k, Σ_j z(j) b_j⟩ in the spanner's coordinates.
+        losses = product(spanner.vectors, product(spanner.basis.T, state.z))
+        seen = LossEstimates(losses, state.agents)
+        eta = rate(first, seen)
+        weights = xp.exp(-eta * (losses - over_arms("min", losses)))
+        leader = weights * (1.0 / over_arms("sum", weights))
+        if self.exploration is None:
+            beta = xp.minimum(0.5, eta * (spanner.basis.shape[0] / state.agents))
+        else:
+            beta = self.exploration(first, seen)
+        beta = xp.minimum(beta, 1.0 - self.uniform)
+        share = xp.asarray(spanner.share, dtype=losses.dtype)
+        share = share.reshape((-1,) + (1,) * (losses.ndim - 1))
+        # In this order, since β may be a scalar or one for each agent.
+        kept = (1.0 - self.uniform - beta) * leader
+        return (kept + self.uniform / losses.shape[0] + beta * share).astype(losses.dtype)
+
+    def message(self, state: BlockState) -> dict[str, Array]:
+        """x^b, on the way to the mean over agents of the previous block's sums."""
+        return {"x": state.x}
+
+    def update(
+        self,
+        state: BlockState,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,
+    ) -> BlockState:
+        """One step of gossip; at the end of a block the result is fed and the copies change."""
+        spanner, _, block = self._ready()
+        done = (t - 1) % block  # steps of gossip in this block so far
+        estimates = product(spanner.basis, _estimate(spanner, feedback, action, p))
+        weight = chebyshev_weight(state, done, self.sigma)
+        return advance(state, received["x"], estimates, weight, done == block - 1)
+
+    def _ready(self) -> tuple[Spanner, Schedule, Array]:
+        if self.spanner is None or self.learning_rate is None or self.block is None:
+            raise ValueError(
+                "LinearBlockGossip must know the arms and the network before round 1: call "
+                "set_up(Setting(arms, agents, gossip, actions)) first"
+            )
+        return self.spanner, self.learning_rate, self.block
+
+
+def _estimate(spanner: Spanner, loss: Array, action: Array, p: Array) -> Array:
+    """θ̂ = M^{-1} a ℓ with M = Σ_k p(k) a_k a_kᵀ, unbiased: `[d, *batch]`."""
+    xp = p.__array_namespace__()
+    vectors = xp.asarray(spanner.vectors, dtype=p.dtype)
+    arms, d = vectors.shape
+    squares = (vectors.T[:, None] * vectors.T).reshape(d * d, arms)
+    # p is the same in all rounds of a block, but M_τ^{-1} kept in the state would save nothing
+    # without a branch; at K = 5,000 and d = 5 this is a fifth of what drawing the arms takes.
+    moments = xp.moveaxis(product(squares, p), 0, -1).reshape((*p.shape[1:], d, d))
+    theta = xp.linalg.solve(moments, vectors[action][..., None])[..., 0]
+    return xp.moveaxis(theta, -1, 0) * loss
+
+
+def _exploration(exploration: float | Schedule) -> Schedule:
+    beta = as_schedule(exploration, "exploration")
+    if isinstance(beta, Constant) and not 0 < beta.value <= 1:
+        raise ValueError(
+            f"exploration must be above 0, so that every direction is tried, and at most 1, not "
+            f"{beta.value:g}"
+        )
+    return beta
+
+
+def _with(algorithm: A, **values: Any) -> A:
+    """The algorithm with other values, some of which its constructor does not take."""
+    made = copy.copy(algorithm)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
