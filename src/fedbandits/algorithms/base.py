@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
@@ -90,6 +91,13 @@ class Algorithm(ABC, Generic[S]):
         Called once before round 1. What was given by hand stays as it is.
         """
         return self
+
+    def with_values(self, **values: Any) -> Self:
+        """A copy with other values of some fields, also of those its constructor does not take."""
+        made = copy(self)
+        for name, value in values.items():
+            object.__setattr__(made, name, value)
+        return made
 
     @abstractmethod
     def init(

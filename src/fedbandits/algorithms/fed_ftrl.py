@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -141,16 +140,12 @@ class FedFTRL(Algorithm[FedFTRLState]):
         """N, 1 - σ2 and D of the network; a disconnected agent is a network of one."""
         gossip = setting.gossip
         if gossip is None or gossip.rule == "none" or setting.agents == 1:
-            return self._on(1, 1.0, 0)
-        return self._on(setting.agents, float(gossip.gap), int(gossip.network.diameter))
-
-    def _on(self, size: int, gap: float, diameter: int) -> Self:
-        made = copy(self)
-        values = {"size": float(size), "gap": gap, "diameter": float(diameter)}
-        for name, value in values.items():
-            object.__setattr__(made, name, value)
-        object.__setattr__(made, "hops", max(diameter, 1))
-        return made
+            return self.with_values(size=1.0, gap=1.0, diameter=0.0, hops=1)
+        size, diameter = float(setting.agents), gossip.network.diameter
+        hops = max(int(diameter), 1)
+        return self.with_values(
+            size=size, gap=float(gossip.gap), diameter=float(diameter), hops=hops
+        )
 
     def rates(self, t: Array, like: Array) -> Rates:
         """1/η_t, 1/γ_t and the least that the estimator divides by, for the arms of `like`."""

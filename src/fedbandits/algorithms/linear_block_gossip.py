@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -23,8 +22,6 @@ from .exponential_weights import LossEstimates
 
 if TYPE_CHECKING:
     from fedbandits.gossip import Gossip
-
-A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
                 stacklevel=2,
             )
         made = cls(actions, block=int(min(block, horizon)), uniform=1 / horizon)
-        return _with(made, horizon=horizon)
+        return made.with_values(horizon=horizon)
 
     def set_up(self, setting: Setting) -> Self:
         """Find the spanner; fill in actions, block and learning rate where they were not given."""
@@ -148,8 +145,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
         spanner = self.spanner or volumetric_spanner(vectors)
         block = accelerated.steps(setting.gossip, TOLERANCE) if self.block is None else self.block
         rates = self._rates(setting, spanner.vectors.shape[1], block)
-        return _with(
-            self,
+        return self.with_values(
             actions=vectors,
             block=block,
             sigma=accelerated.usable_sigma(setting.gossip) if self.sigma is None else self.sigma,
@@ -256,11 +252,3 @@ def _exploration(exploration: float | Schedule) -> Schedule:
             f"{beta.value:g}"
         )
     return beta
-
-
-def _with(algorithm: A, **values: Any) -> A:
-    """The algorithm with other values, some of which its constructor does not take."""
-    made = copy.copy(algorithm)
-    for name, value in values.items():
-        object.__setattr__(made, name, value)
-    return made

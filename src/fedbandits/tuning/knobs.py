@@ -16,10 +16,16 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.algorithms.base import Setting
 from fedbandits.schedules import Constant, Power
 
-KNOBS = ("learning_rate", "block", "exploration")
-"""The fields that are tuned. A budget is shared among those an algorithm has, in this order."""
+KNOBS = ("learning_rate", "block", "exploration", "entropy_scale", "tsallis_scale")
+"""The fields that are tuned. A budget is shared among those an algorithm has, in this order. The
+scales are of 1/rates: FedFTRL's, which has two."""
 
-RANGES = {"learning_rate": (0.003, 3.0), "exploration": (0.001, 0.3)}
+RANGES = {
+    "learning_rate": (0.003, 3.0),
+    "exploration": (0.001, 0.3),
+    "entropy_scale": (0.0001, 10.0),
+    "tsallis_scale": (0.0001, 10.0),
+}
 """Where constants are looked for; for exploration c of c · t^(-a), with the algorithm's own a."""
 
 _BLOCKS = 8.0
@@ -87,7 +93,7 @@ def grid(
         >>> grid(fb.GossipUCB(), Setting(20, 36), 3000, 24)
         Traceback (most recent call last):
             ...
-        ValueError: GossipUCB has nothing to tune: it has no learning_rate, block or exploration
+        ValueError: GossipUCB has nothing to tune: it has no learning_rate, block, exploration, ...
     """
     kind, given = type(algorithm).__name__, dict(ranges or {})
     # A block whose length nobody knows has no range.
@@ -98,7 +104,7 @@ def grid(
     }
     if not fields:
         raise ValueError(
-            f"{kind} has nothing to tune: it has no {KNOBS[0]}, {KNOBS[1]} or {KNOBS[2]}"
+            f"{kind} has nothing to tune: it has no {', '.join(KNOBS[:-1])} or {KNOBS[-1]}"
         )
     for name in given:
         if name not in fields:
@@ -146,9 +152,8 @@ def share(size: int, names: Sequence[str]) -> list[int]:
 def combinations(algorithm: AnyAlgorithm, knobs: Sequence[Knob]) -> list[AnyAlgorithm]:
     """The algorithm with every combination of values, the last parameter varying fastest."""
     names = [knob.name for knob in knobs]
-    first: Any = algorithm  # a dataclass, as every algorithm is
     return [
-        dataclasses.replace(first, **dict(zip(names, values, strict=True)))
+        algorithm.with_values(**dict(zip(names, values, strict=True)))
         for values in itertools.product(*(knob.values for knob in knobs))
     ]
 
