@@ -41,7 +41,7 @@ class BlockGossip(Algorithm[BlockState]):
     blocks are so long that short games end before the first is learned from. The defaults are a
     practical version that needs no horizon and is not covered by the theorem: Chebyshev's ω, the
     shortest B that leaves at most a tenth of the disagreement in the worst case, η_t =
-    sqrt(ln K/((B + K/N) t)) at the first round t of a block, and α_t = 1/t. On a random or
+    sqrt(2 ln K/((B/4 + K/N) t)) at the first round t of a block, and α_t = 1/t. On a random or
     asymmetric W, which acceleration is not made for, gossip is plain (ω = 1).
 
     Args:
