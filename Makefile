@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
-.PHONY: reproduce test lint types unit wheel bench bench-compare constraints clean
+.PHONY: reproduce test lint types unit wheel beyond bench bench-compare constraints clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -31,6 +31,13 @@ wheel: $(READY)
 	build/venv/bin/python -m pip --disable-pip-version-check --quiet install \
 		-c constraints.txt build/dist/*.whl
 	cd build && venv/bin/python ../tests/use_wheel.py && venv/bin/fedbandits --version
+
+# What goes beyond the paper, and the tables of the README and docs made from it. Half an hour on two
+# cores, minutes on a GPU.
+beyond: $(READY)
+	for part in suite leaderboard horizons linear; do \
+		$(BIN)/fedbandits reproduce $$part --out out || exit 1; done
+	$(BIN)/python docs/fill.py out
 
 # What is measured: benchmarks/README.md. Best run while nothing else does.
 bench: $(READY)
