@@ -41,6 +41,15 @@ def number(value: Any, name: str) -> float:
     return float(value)
 
 
+def nonnegative(value: Any, name: str) -> float:
+    """`value` as a finite float, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, not {value}")
+    return float(value)
+
+
 def seed32(value: Any, name: str = "seed") -> int:
     """A seed: a whole number from 0 to 2^32 - 1."""
     number = whole(value, name, least=0)

@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any, Protocol
 
 from .arrays import Array, over_arms
+from .checks import nonnegative
 from .describe import Fresh
 
 
@@ -169,7 +170,7 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     """
     given: Any = rate
     if isinstance(given, numbers.Real):
-        return Constant(_checked(given, name))
+        return Constant(nonnegative(given, name))
     if is_dataclass(given) and not isinstance(given, type) and callable(given):
         return rate  # type: ignore[return-value]  # traced: a sweep over it compiles once
     if isinstance(given, FunctionType | partial):
@@ -194,16 +195,7 @@ def _nonnegative(schedule: Any, *names: str) -> None:
     """Check the numbers of a schedule and keep them as floats."""
     for name in names:
         place = f"{name} of {name_of(schedule)}"
-        object.__setattr__(schedule, name, _checked(getattr(schedule, name), place))
-
-
-def _checked(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{name} must be a finite number >= 0, not {value}")
-    return number
+        object.__setattr__(schedule, name, nonnegative(getattr(schedule, name), place))
 
 
 REGISTRY: dict[str, Callable[..., Schedule]] = {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, played, taken
-from fedbandits.schedules import _checked
+from fedbandits.checks import nonnegative
 
 from .base import Algorithm, Leaf, Setting
 from .regularisers import regularised_leader
@@ -131,7 +131,7 @@ class FedFTRL(Algorithm[FedFTRLState]):
             "truncation": truncation,
         }
         for name, value in given.items():
-            chosen = PRESETS[constants][name] if value is None else _checked(value, name)
+            chosen = PRESETS[constants][name] if value is None else nonnegative(value, name)
             object.__setattr__(self, name, chosen)
         if self.entropy_scale == 0:
             raise ValueError("entropy_scale must be above 0, since γ_t divides by it; not 0")
