@@ -45,9 +45,10 @@ def nonnegative(value: Any, name: str) -> float:
     """`value` as a finite float, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    if not (math.isfinite(value) and value >= 0):
+    found = float(value)
+    if not (math.isfinite(found) and found >= 0):
         raise ValueError(f"{name} must be a finite number >= 0, not {value}")
-    return float(value)
+    return found
 
 
 def seed32(value: Any, name: str = "seed") -> int:
