@@ -60,6 +60,7 @@ def test_a_missed_goal_is_said() -> None:
     regret = xr.Dataset(
         {
             "linear": (("arms", "draw"), ones * [[10.0], [20.0]]),
+            "default": (("arms", "draw"), ones * 6),
             "fedexp3": (("constant", "arms", "draw"), ones[None] * 5),
             "uniform": (("arms", "draw"), ones * 100),
             "best_loss": (("arms", "draw"), ones * 0.3),
