@@ -78,7 +78,8 @@ def reproduce(options: Options) -> Section:
             "gossip": f"max_degree(grid({ROWS}, {COLS}), lazy=False)",
             LINEAR: "its defaults, which depend on the network, K, d and t",
             "FedExp3": f"its default; figure 1: learning_rate={LEARNING_RATE}, "
-            f"exploration={EXPLORATION}; best constant: of {tuned} the one with the smallest mean regret at that K, in hindsight",
+            f"exploration={EXPLORATION}; best constant: of {tuned} the one with the "
+            "smallest mean regret at that K, in hindsight",
         },
     )
     with section.timed(f"{sizes.draws} draws, {len(sizes.arms)} sizes"):
