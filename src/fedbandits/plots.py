@@ -71,12 +71,12 @@ def new_legend(ax: Axes, **options: Any) -> None:
     ax.legend(title=title, title_fontsize="small", frameon=False, **options)
 
 
-def plain_log(ax: Axes, *, x: bool = True) -> None:
-    """Log axes, or the vertical one alone, labelled with plain numbers, not powers of ten."""
+def plain_log(ax: Axes, *, x: bool = True, y: bool = True) -> None:
+    """Log axes, both or one alone, labelled with plain numbers, not powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes: list[Axis] = [ax.xaxis, ax.yaxis] if x else [ax.yaxis]
-    ax.set(xscale="log" if x else "linear", yscale="log")
+    axes: list[Axis] = [axis for axis, wanted in ((ax.xaxis, x), (ax.yaxis, y)) if wanted]
+    ax.set(xscale="log" if x else "linear", yscale="log" if y else "linear")
     for axis in axes:
         low, high = axis.get_view_interval()
         # Labels at 1, 2 and 5 of each decade, but only at 1 where there are many.

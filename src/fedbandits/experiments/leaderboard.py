@@ -1,9 +1,9 @@
 """Every algorithm on every family of losses and every network of the suite.
 
-Once as it comes, and once tuned, with the same number of candidates for each algorithm and case,
-chosen on other draws of the losses than those shown. Regret is that of the mean and of the worst
-agent, in units of what uniform play pays on the same losses; beside it what leaves each agent in a
-round, and what it costs to simulate.
+Once as it comes, and once tuned, with the same budget of candidates for each algorithm and case,
+itself among them, chosen on other draws of the losses than those shown. Regret is that of the mean
+and of the worst agent, in units of what uniform play pays on the same losses; beside it what leaves
+each agent in a round, and what it costs to simulate.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ import fedbandits as fb
 
 from . import suite
 from .measure import Interval, in_threads, resamples
-from .section import Options, Picture, Section, Table
+from .section import Options, Picture, Section, Table, versions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from fedbandits.algorithms import AnyAlgorithm
+    from fedbandits.tuning import Choice
 
 RUNS = 12
 """Draws of the losses, each with its own draw of the agents' randomness."""
 BUDGET = 12
-"""Candidates of each algorithm on each case."""
+"""The most candidates of each algorithm on each case, itself included."""
 TUNING_RUNS, TUNING_DRAWS = 3, 2
 AS_IT_COMES, TUNED = "default", "tuned"
 NETWORK = "grid"
@@ -67,7 +68,7 @@ class Cost(NamedTuple):
     Attributes:
         bytes: sent by an agent in a round.
         leaves: what leaves the agent, by name and kind.
-        milliseconds: of one run of T rounds, simulated, after compilation.
+        milliseconds: of one run of T rounds, simulated beside others, after compilation.
     """
 
     bytes: float
@@ -95,8 +96,9 @@ def reproduce(options: Options) -> Section:
         settings={
             "cases": f"{', '.join(chosen)} on {', '.join(networks)}, as in the suite: "
             f"N = {suite.AGENTS}, K = {suite.ARMS}, T = {suite.HORIZON}, gossip max_degree",
-            "tuned": f"at most {BUDGET} candidates of learning rate, exploration and block for "
-            f"each algorithm and case, {TUNING_DRAWS} draws of the losses, {TUNING_RUNS} runs each",
+            "tuned": f"the best of at most {BUDGET} candidates for each algorithm and case, itself "
+            f"included: learning rate, exploration, block or scales; {TUNING_DRAWS} draws of the "
+            f"losses, {TUNING_RUNS} runs each",
             "seeds": f"{runs} draws of the losses and agents, seeds {seeds.judging[0]} on; tuned "
             "on others",
         },
@@ -106,7 +108,8 @@ def reproduce(options: Options) -> Section:
     with section.timed(f"{len(costs)} algorithms on {len(chosen) * len(networks)} cases"):
         entries = play(players(), chosen, networks, seeds)
     section.add_csv(options.out, "leaderboard.csv", frame(entries, costs))
-    section.tables += [board(entries, costs), by_family(entries), by_network(entries)]
+    device = versions()["device"]
+    section.tables += [board(entries, costs, device), by_family(entries), by_network(entries)]
     section.add_picture(options.out, draw(entries), PICTURE)
     section.paragraphs += findings(entries, costs)
     return section
@@ -118,7 +121,7 @@ def measure_costs(algorithms: dict[str, AnyAlgorithm], runs: int) -> dict[str, C
     gossip = suite.networks()[NETWORK]
     costs = {}
     for name, algorithm in algorithms.items():
-        for _ in range(2):  # the first compiles
+        for _ in range(2):  # the first compiles; results are NumPy's, so nothing is under way
             began = perf_counter()
             result = fb.simulate(problem, algorithm, gossip, runs, progress=False)
             took = perf_counter() - began
@@ -142,19 +145,23 @@ def play(
 ) -> list[Entry]:
     """Every algorithm on every case, as it comes and tuned."""
 
-    def one(cell: tuple[str, str, str]) -> list[Entry]:
-        name, family, network = cell
-        make, gossip = families[family].make, networks[network]
+    def one(cell: tuple[str, str]) -> list[Entry]:
+        family, name = cell
+        make = families[family].make
         judging = [make(seed) for seed in seeds.judging]
-        variants = {AS_IT_COMES: algorithms[name]}
-        if (winner := tuned(algorithms[name], make, gossip, seeds.tuning)) is not None:
-            variants[TUNED] = winner
-        return [
-            Entry(name, label, family, network, *by_agent(judging, player, gossip, seeds))
-            for label, player in variants.items()
-        ]
+        entries = []
+        for network, gossip in networks.items():
+            variants = {AS_IT_COMES: algorithms[name]}
+            if (winner := tuned(algorithms[name], make, gossip, seeds.tuning)) is not None:
+                variants[TUNED] = winner
+            entries += [
+                Entry(name, label, family, network, *by_agent(judging, player, gossip, seeds))
+                for label, player in variants.items()
+            ]
+        return entries
 
-    cells = [(a, f, n) for a in algorithms for f in families for n in networks]
+    # All networks share a program: one thread plays them all, and those beside it compile others.
+    cells = [(family, name) for family in families for name in algorithms]
     return [entry for found in in_threads(one, cells, "leaderboard") for entry in found]
 
 
@@ -172,14 +179,24 @@ def tuned(
     problem = make(seeds[0])
     if not tunable(algorithm, setting_of(problem, gossip)):
         return None
-    choice = choose(
-        *(problem, algorithm, gossip),
-        budget=BUDGET,
-        runs=TUNING_RUNS,
-        draws=TUNING_DRAWS,
-        seed=seeds[0],
-        progress=False,
-    )
+
+    def best(candidates: list[AnyAlgorithm] | None = None) -> Choice:
+        return choose(
+            *(problem, algorithm, gossip),
+            candidates=candidates,
+            budget=BUDGET,
+            runs=TUNING_RUNS,
+            draws=TUNING_DRAWS,
+            seed=seeds[0],
+            progress=False,
+        )
+
+    choice = best()
+    if choice.given is None:
+        # It has another kind of rate than the grid and was left out; the budget has room for it.
+        itself = best([algorithm])
+        if itself.regret.mean() <= choice.regret.mean(axis=1).min():
+            return algorithm
     return choice.winner
 
 
@@ -202,21 +219,23 @@ def share(entries: Iterable[Entry], agent: str = "mean") -> Interval:
     """Regret over uniform play's, the mean over cases, with a 95% bootstrap interval over draws.
 
     Args:
-        entries: of one algorithm and setting.
+        entries: of one algorithm and setting, with the same number of draws.
         agent: `mean`, or `worst`: the largest over agents of the mean over draws.
     """
-
-    def of(entry: Entry, draws: npt.NDArray[np.int64]) -> Floats:
-        regret = entry.regret[draws].mean(axis=-2)  # [..., agents]
-        over_agents = regret.mean(axis=-1) if agent == "mean" else regret.max(axis=-1)
-        ratio: Floats = over_agents / entry.uniform[draws].mean(axis=-1)
-        return ratio
-
     cases = list(entries)
     draws = len(cases[0].uniform)
-    again = np.mean([of(case, resamples(draws)) for case in cases], axis=0)
-    low, high = np.quantile(again, [0.025, 0.975])
-    value = np.mean([of(case, np.arange(draws)) for case in cases])
+    # How much each draw weighs: evenly in the first row, as often as it was drawn in the others.
+    again = [(resamples(draws) == d).mean(axis=1) for d in range(draws)]
+    weights = np.vstack([np.full(draws, 1 / draws), np.column_stack(again)])
+
+    def of(case: Entry) -> Floats:
+        regret = weights @ case.regret  # [1 + B, agents]
+        over_agents = regret.mean(axis=1) if agent == "mean" else regret.max(axis=1)
+        ratio: Floats = over_agents / (weights @ case.uniform)
+        return ratio
+
+    value, *others = np.mean([of(case) for case in cases], axis=0)
+    low, high = np.quantile(others, [0.025, 0.975]) if draws > 1 else (np.nan, np.nan)
     return Interval(float(value), float(low), float(high))
 
 
@@ -244,7 +263,7 @@ def ranked(entries: list[Entry]) -> list[str]:
     return sorted(names, key=lambda a: share(select(entries, a, AS_IT_COMES, stationary)).mean)
 
 
-def board(entries: list[Entry], costs: dict[str, Cost]) -> Table:
+def board(entries: list[Entry], costs: dict[str, Cost], device: str) -> Table:
     """One row for each algorithm."""
     rows = []
     for name in ranked(entries):
@@ -259,18 +278,19 @@ def board(entries: list[Entry], costs: dict[str, Cost]) -> Table:
         ]
         cost = costs[name]
         sent = " + ".join(dict.fromkeys(cost.leaves.values())) or "nothing"
-        rows.append((name, *cells, f"{cost.bytes:,.0f}", sent, f"{cost.milliseconds:,.0f}"))
+        rows.append((name, *cells, sent, f"{cost.bytes:,.0f}", f"{cost.milliseconds:,.0f}"))
     columns = (
-        *("algorithm", "families 1-4", "the same, tuned", "worst agent", "families 5-6"),
-        *("bytes", "what leaves", "ms a run"),
+        *("algorithm", "families 1-4", "tuned", "worst agent", "families 5-6"),
+        *("sends", "bytes", "ms"),
     )
     note = (
-        "Regret at T as a share of uniform play's, mean over cases (1: no better than guessing; "
-        "below 0: better than the best fixed arm), with 95% intervals over draws of the losses. "
-        "Worst agent: as it comes, families 1-4. Bytes are those an agent sends in a round on the "
-        "grid; ms is one simulated run there, T = "
-        f"{suite.HORIZON:,}. FedHedge sees the losses of all arms. Exp3Coop and DelayedFTRL are "
-        "made for losses that are equal across agents, which only families 4 and 5 nearly are."
+        "Regret at T in % of uniform play's (100: guessing; below 0: better than the best fixed "
+        "arm), mean over networks and families, ± half a 95% interval over draws of the losses. "
+        "Tuned, and the worst agent untuned, are of families 1-4; -: nothing to tune. Bytes: what "
+        f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {suite.HORIZON:,} "
+        f"rounds there, beside others, on {device}. FedHedge sees the losses of all arms. Exp3Coop "
+        "and DelayedFTRL are made for agents who see the same losses: here, at most on average, in "
+        "families 1, 4 and 5."
     )
     return Table("The board", columns, rows, note)
 
@@ -295,20 +315,25 @@ def by_network(entries: list[Entry]) -> Table:
     return _breakdown(entries, "By network, families 1 to 4: default / tuned", parts)
 
 
+NOTE = "Regret at T in % of uniform play's, mean over agents; -: nothing to tune."
+
+
 def _breakdown(entries: list[Entry], title: str, parts: dict[str, Where]) -> Table:
     def cell(algorithm: str, where: Where) -> str:
         both = [select(entries, algorithm, setting, where) for setting in (AS_IT_COMES, TUNED)]
-        return " / ".join(f"{share(found).mean:.3f}" if found else "-" for found in both)
+        return " / ".join(f"{100 * share(found).mean:.1f}" if found else "-" for found in both)
 
     rows = [(name, *(cell(name, where) for where in parts.values())) for name in ranked(entries)]
-    return Table(title, ("algorithm", *parts), rows, "Shares of uniform play's regret.")
+    return Table(title, ("algorithm", *parts), rows, NOTE)
 
 
-def _cell(entries: list[Entry], agent: str) -> str:
+def _cell(entries: list[Entry], agent: str = "mean") -> str:
+    """A share in per cent; no interval where there is a single draw."""
     if not entries:
         return "-"
     found = share(entries, agent)
-    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    half = 50 * (found.high - found.low)
+    return f"{100 * found.mean:.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}")
 
 
 def frame(entries: list[Entry], costs: dict[str, Cost]) -> pd.DataFrame:
@@ -328,56 +353,57 @@ def frame(entries: list[Entry], costs: dict[str, Cost]) -> pd.DataFrame:
 
 def findings(entries: list[Entry], costs: dict[str, Cost]) -> list[str]:
     """What was found, in words made from the numbers."""
-    order = [name for name in ranked(entries) if "FedHedge" not in name]
-    defaults = {n: share(select(entries, n, AS_IT_COMES, stationary)).mean for n in order}
-    best = min(
-        (n for n in order if select(entries, n, TUNED, stationary)),
-        key=lambda n: share(select(entries, n, TUNED, stationary)).mean,
-    )
-    at_best = share(select(entries, best, TUNED, stationary)).mean
-    raw = [n for n in order if "raw" in costs[n].leaves.values()]
+    kinds = fb.algorithms.REGISTRY
+    order = [name for name in ranked(entries) if kinds[name].feedback == "bandit"]
+
+    def of(name: str, setting: str) -> list[Entry]:
+        return select(entries, name, setting, stationary)
+
+    first, second = order[:2]
+    best = min((n for n in order if of(n, TUNED)), key=lambda n: share(of(n, TUNED)).mean)
+    raw = [name for name in order if "raw" in costs[name].leaves.values()]
     return [
-        f"As they come, {order[0]} pays least on families 1 to 4 of those with bandit feedback "
-        f"({defaults[order[0]]:.3f} of uniform play's regret), then {order[1]} "
-        f"({defaults[order[1]]:.3f}); tuned for each case, {best} ({at_best:.3f}). "
-        f"Raw arms or losses leave the agents of {', '.join(raw) or 'none'}."
+        f"As they come, {first} pays least on families 1 to 4 of those with bandit feedback "
+        f"({_cell(of(first, AS_IT_COMES))} % of uniform play's regret), then {second} "
+        f"({_cell(of(second, AS_IT_COMES))} %); tuned for each case, {best} "
+        f"({_cell(of(best, TUNED))} %). Raw arms or losses leave the agents of "
+        f"{', '.join(raw) or 'none'}."
     ]
 
 
 PICTURE = Picture(
     "leaderboard",
-    "Regret on families 1 to 4 as a share of uniform play's, mean over networks: filled as the "
-    "algorithm comes, hollow tuned for each case with equal budgets. Bars are 95%.",
-    "One row for each algorithm: shares of uniform play's regret on a log axis.",
+    "Regret on families 1 to 4 in % of uniform play's, mean over networks, agents and draws: "
+    "filled as the algorithm comes, hollow tuned for each case with equal budgets. Bars are 95%, "
+    "over draws of the losses.",
+    "One row for each algorithm: its regret in % of uniform play's on a log axis, as it comes and "
+    "tuned.",
 )
 
 
 def draw(entries: list[Entry]) -> Figure:
-    """One row for each algorithm."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes
+    """One row for each algorithm; shares of 0 or less have no place on a log axis."""
+    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
 
-    ax = new_axes()
     names = ranked(entries)[::-1]
+    ax = new_axes(height=1.2 + 0.28 * len(names))
     for i, setting in enumerate((AS_IT_COMES, TUNED)):
-        for y, name in enumerate(names):
-            chosen = select(entries, name, setting, stationary)
-            if not chosen:
-                continue
-            found = share(chosen)
-            bars = np.maximum([[found.mean - found.low], [found.high - found.mean]], 0)
-            ax.errorbar(
-                *([found.mean], [y + 0.12 * (1 - 2 * i)]),
-                xerr=bars,
-                fmt="o",
-                ms=4,
-                color=COLOURS[i],
-                mfc=COLOURS[i] if i == 0 else "white",
-                label=setting if y == len(names) - 1 or (i == 1 and name == names[-2]) else None,
-            )
-    ax.set_xscale("log")
+        chosen = [select(entries, name, setting, stationary) for name in names]
+        found = {y: share(each) for y, each in enumerate(chosen) if each}
+        shown = {y: share for y, share in found.items() if share.mean > 0}
+        mean, low, high = 100 * np.array([*shown.values()]).reshape(-1, 3).T
+        ax.errorbar(
+            *(mean, [y + 0.12 * (1 - 2 * i) for y in shown]),
+            xerr=np.maximum([mean - low, high - mean], 0),
+            fmt="os"[i],
+            ms=4,
+            color=COLOURS[i],
+            mfc=("white", COLOURS[i])[i == 0],
+            label=("as it comes", "tuned for each case")[i],
+        )
+    plain_log(ax, y=False)
     ax.set_yticks(range(len(names)), names)
-    ax.set_xlabel("regret / uniform play's, families 1 to 4")
-    handles, labels = ax.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    ax.legend(unique.values(), unique.keys(), frameon=False)
+    ax.set_xlabel("regret on families 1 to 4, % of uniform play's")
+    # Above the axes: rows lie anywhere between best and worst.
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
     return figure_of(ax)

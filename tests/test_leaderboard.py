@@ -1,0 +1,301 @@
+"""The leaderboard: who is on it, what its numbers are, and that nobody is favoured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedbandits as fb
+from fedbandits import tuning
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.engine.rounds import compilations
+from fedbandits.experiments import Options, leaderboard, suite
+from fedbandits.experiments.leaderboard import AS_IT_COMES, TUNED, Cost, Entry
+from fedbandits.experiments.section import Section, versions
+
+FAMILY = "4 moderate"
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    """A board of the same kind that takes seconds: two algorithms, one of them with a knob."""
+    sizes = {"ROWS": 2, "COLS": 4, "AGENTS": 8, "ARMS": 4, "HORIZON": 240}
+    few: dict[str, Any] = {
+        "players": lambda: {"Uniform": fb.Uniform(), "FedExp3": fb.FedExp3(1e-4)},
+        "BUDGET": 3,
+        "TUNING_RUNS": 1,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in sizes.items():
+            patch.setattr(suite, name, value)
+        for name, changed in few.items():
+            patch.setattr(leaderboard, name, changed)
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick(small: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
+    """What `fedbandits reproduce leaderboard --quick` does."""
+    out = tmp_path_factory.mktemp("board")
+    return out, leaderboard.reproduce(Options(out, quick=True))
+
+
+def entry(
+    algorithm: str = "FedExp3",
+    regret: Any = ((1, 3), (3, 5)),
+    uniform: Any = (10, 20),
+    *,
+    setting: str = AS_IT_COMES,
+    family: str = "1 paper",
+    network: str = "grid",
+) -> Entry:
+    return Entry(
+        *(algorithm, setting, family, network), np.array(regret, float), np.array(uniform, float)
+    )
+
+
+FLAT = entry()  # 2/10, 4/20: the same share in both draws
+SECOND = entry(regret=((0, 0), (0, 12)), uniform=(6, 6), network="path")  # 0, then all of it
+FIRST = entry(regret=((0, 12), (0, 0)), uniform=(6, 6), network="star")  # the other way round
+
+
+def test_everyone_is_on_the_board_or_left_out_by_name() -> None:
+    on, out = set(leaderboard.players()), set(leaderboard.LEFT_OUT)
+    assert on | out == set(fb.algorithms.REGISTRY)
+    assert not on & out
+
+
+@pytest.mark.parametrize(
+    ("cases", "mean", "worst"),
+    [
+        ([FLAT], (0.2, 0.2, 0.2), 4 / 15),
+        ([SECOND], (0.5, 0.0, 1.0), 1.0),  # each draw twice in a quarter of the resamples
+        ([FLAT, SECOND], (0.35, 0.1, 0.6), 19 / 30),
+        ([SECOND, FIRST], (0.5, 0.5, 0.5), 1.0),  # all cases have the same draws resampled
+    ],
+)
+def test_shares_by_hand(cases: list[Entry], mean: tuple[float, ...], worst: float) -> None:
+    assert leaderboard.share(cases) == pytest.approx(mean)
+    assert leaderboard.share(cases, "worst").mean == pytest.approx(worst)
+
+
+def test_cells_are_per_cent_with_half_an_interval() -> None:
+    alone = entry(regret=[[-1, -3]], uniform=[8])
+    cells = [leaderboard._cell(cases) for cases in ([SECOND], [alone], [])]
+    assert cells == ["50.0 ± 50.0", "-25.0", "-"]
+
+
+def by_hand() -> tuple[list[Entry], dict[str, Cost]]:
+    """Three algorithms, the worst first, one of which cannot be tuned."""
+    entries = [
+        entry("Uniform", [[10, 10]] * 2, [10, 10]),
+        entry("Uniform", [[20, 20]] * 2, [20, 20], family="5 switching"),
+        entry("FedExp3", [[4, 6]] * 2, [10, 10]),
+        entry("FedExp3", [[4, 4]] * 2, [10, 10], setting=TUNED, network="star"),
+        entry("FedExp3", [[-3, -1]] * 2, [20, 20], family="5 switching"),
+        entry("Exp3Coop", [[1, 3]] * 2, [10, 10]),
+        entry("Exp3Coop", [[6, 6]] * 2, [10, 10], setting=TUNED),
+        entry("Exp3Coop", [[8, 8]] * 2, [20, 20], family="5 switching"),
+    ]
+    costs = {
+        "Uniform": Cost(0.0, {}, 1.2),
+        "FedExp3": Cost(1234.4, {"z": "estimate"}, 2.6),
+        "Exp3Coop": Cost(99.0, {"arm": "raw", "loss": "raw", "unplayed": "estimate"}, 7.0),
+    }
+    return entries, costs
+
+
+def test_the_board_is_sorted_and_every_column_is_what_it_says() -> None:
+    entries, costs = by_hand()
+    table = leaderboard.board(entries, costs, "2 × abacus")
+    tail = {row[0]: tuple(row[1:]) for row in table.rows}
+    assert list(tail) == ["Exp3Coop", "FedExp3", "Uniform"]
+    assert tail["Exp3Coop"] == (
+        *("20.0 ± 0.0", "60.0 ± 0.0", "30.0 ± 0.0", "40.0 ± 0.0"),
+        *("raw + estimate", "99", "7"),
+    )
+    assert tail["FedExp3"] == (
+        *("50.0 ± 0.0", "40.0 ± 0.0", "60.0 ± 0.0", "-10.0 ± 0.0"),
+        *("estimate", "1,234", "3"),
+    )
+    assert tail["Uniform"][1] == "-"
+    assert tail["Uniform"][4:] == ("nothing", "0", "1")
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert "on 2 × abacus." in table.note
+
+
+def test_breakdowns_and_words() -> None:
+    entries, costs = by_hand()
+    family, network = leaderboard.by_family(entries), leaderboard.by_network(entries)
+    assert family.columns == ("algorithm", "1 paper", "5 switching")
+    assert family.rows[1] == ("FedExp3", "50.0 / 40.0", "-10.0 / -")
+    assert network.columns == ("algorithm", "grid", "star")
+    assert network.rows[1] == ("FedExp3", "50.0 / -", "- / 40.0")
+    (words,) = leaderboard.findings(entries, costs)
+    assert "Exp3Coop pays least" in words
+    assert "(20.0 ± 0.0 % of" in words
+    assert "then FedExp3 (50.0 ± 0.0 %); tuned for each case, FedExp3 (40.0 ± 0.0 %)" in words
+    assert words.endswith("leave the agents of Exp3Coop.")
+
+
+def test_who_sees_all_losses_does_not_win_among_bandits() -> None:
+    entries, costs = by_hand()
+    seer = entry("FedHedge", [[0.1, 0.1]] * 2, [10, 10])
+    costs["FedHedge"] = costs["FedExp3"]
+    (words,) = leaderboard.findings([*entries, seer, seer._replace(setting=TUNED)], costs)
+    assert "FedHedge" not in words
+
+
+def test_the_picture_is_readable() -> None:
+    import matplotlib.pyplot as plt
+
+    entries, _ = by_hand()
+    figure = leaderboard.draw([*entries, entry("Exp3", [[-2, -2]] * 2)])
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "as it comes",
+        "tuned for each case",
+    ]
+    assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        *("Uniform", "FedExp3", "Exp3Coop", "Exp3")
+    ]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "linear")
+    assert "50" in [label.get_text() for label in ax.get_xticklabels()]
+    # What lies at or below 0 is left out, not moved.
+    containers: list[Any] = ax.containers
+    assert [sorted(each.lines[0].get_xdata()) for each in containers] == [
+        pytest.approx([20, 50, 100]),
+        pytest.approx([40, 60]),
+    ]
+    plt.close(figure)
+
+
+def test_the_second_call_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 10.0, 20.0, 20.6])
+    sent = SimpleNamespace(communication={"bytes": 5.0, "leaves": {"z": "estimate"}})
+    monkeypatch.setattr(leaderboard, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(fb, "simulate", lambda *_, **__: sent)
+    costs = leaderboard.measure_costs({"FedExp3": fb.FedExp3()}, runs=3)
+    assert costs["FedExp3"].milliseconds == pytest.approx(200)
+    assert next(clock, None) is None
+
+
+@pytest.mark.parametrize(("itself", "wins"), [(2.0, True), (4.0, False)])
+def test_an_algorithm_is_a_candidate_itself(
+    monkeypatch: pytest.MonkeyPatch, itself: float, wins: bool
+) -> None:
+    """Also where its rate is of another kind than the grid's; on the same draws."""
+    default, constant, asked = fb.FedExp3(), fb.FedExp3(0.1), []
+
+    def choose(*_: Any, candidates: Any, **options: Any) -> Any:
+        asked.append(options)
+        regret = [[5.0, 5.0], [2.0, 4.0]] if candidates is None else [[itself, itself]]
+        return SimpleNamespace(
+            winner=constant if candidates is None else candidates[0],
+            given=None if candidates is None else 0,
+            regret=np.array(regret),
+        )
+
+    monkeypatch.setattr(tuning, "choose", choose)
+    gossip = suite.networks()["grid"]
+    found = leaderboard.tuned(default, suite.families()[FAMILY].make, gossip, range(4, 6))
+    assert found is (default if wins else constant)
+    assert asked[0] == asked[1]
+    assert asked[0]["seed"] == 4
+
+
+def test_quick_writes_what_it_says(quick: tuple[Path, Section]) -> None:
+    out, section = quick
+    assert {file.name for file in out.iterdir()} == set(section.files)
+    assert [table.title for table in section.tables] == [
+        "The board",
+        "By family, mean over networks: default / tuned",
+        "By network, families 1 to 4: default / tuned",
+    ]
+    assert section.command == "fedbandits reproduce leaderboard --quick"
+    assert versions()["device"] in section.tables[0].note
+
+
+def test_the_csv_has_all_entries(quick: tuple[Path, Section]) -> None:
+    table = pd.read_csv(quick[0] / "leaderboard.csv")
+    found = table[["family", "network", "algorithm", "setting"]].itertuples(index=False, name=None)
+    assert sorted(found) == [
+        (family, "grid", *player)
+        for family in (FAMILY, "5 switching")
+        for player in (("FedExp3", AS_IT_COMES), ("FedExp3", TUNED), ("Uniform", AS_IT_COMES))
+    ]
+    assert not table.isna().any(axis=None)
+
+
+def test_uniform_play_pays_its_own_regret(quick: tuple[Path, Section]) -> None:
+    """Its expected regret has no randomness but the losses'; float32 sums of 240 rounds."""
+    table = pd.read_csv(quick[0] / "leaderboard.csv")
+    shares = [name for name in table if "share" in str(name)]
+    assert len(shares) == 6
+    uniform = table[table["algorithm"] == "Uniform"]
+    np.testing.assert_allclose(uniform[shares], 1, rtol=1e-5)
+
+
+def test_tuning_helps_where_the_default_hardly_learns(quick: tuple[Path, Section]) -> None:
+    table = pd.read_csv(quick[0] / "leaderboard.csv")
+    rows = table[(table["family"] == FAMILY) & (table["algorithm"] == "FedExp3")]
+    share = dict(zip(rows["setting"], rows["share_mean"], strict=True))
+    assert share[AS_IT_COMES] > 0.95
+    assert share[TUNED] < 0.8
+
+
+@pytest.mark.usefixtures("small")
+def test_what_leaves_and_how_much() -> None:
+    """On the grid of 2 by 4, 10 edges: K numbers of 4 bytes to each of 2.5 neighbours."""
+    players: dict[str, AnyAlgorithm] = {"FedExp3": fb.FedExp3(1e-4), "Exp3Coop": fb.Exp3Coop()}
+    costs = leaderboard.measure_costs(players, 2)
+    assert costs["FedExp3"].bytes == 4 * 4 * (2 * 10 / 8)
+    assert costs["FedExp3"].leaves == {"z": "estimate"}
+    assert costs["Exp3Coop"].leaves == {"arm": "raw", "loss": "raw", "unplayed": "estimate"}
+    assert all(cost.milliseconds > 0 for cost in costs.values())
+
+
+@pytest.mark.usefixtures("quick")
+def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tuned: set[int] = set()
+    judged: set[int] = set()
+    play, by_agent = tuning.play.play, leaderboard.by_agent
+
+    def tuning_on(problem: Any, *rest: Any) -> Any:
+        tuned.update([int(problem.seed), rest[3]])
+        return play(problem, *rest)
+
+    def judging_on(problems: Any, *rest: Any) -> Any:
+        judged.update(int(problem.seed) for problem in problems)
+        return by_agent(problems, *rest)
+
+    monkeypatch.setattr(tuning.choice, "play", tuning_on)
+    monkeypatch.setattr(leaderboard, "by_agent", judging_on)
+    seeds = suite.fresh_seeds(0, 2)
+    before = compilations()
+    entries = leaderboard.play(
+        leaderboard.players(), {FAMILY: suite.families()[FAMILY]}, suite.networks(), seeds
+    )
+    assert compilations() == before  # the grid's programs, from before, play the other three
+    assert judged == set(seeds.judging)
+    assert len(tuned) == leaderboard.TUNING_DRAWS
+    assert not tuned & judged
+    # A tuned entry exactly where there is something to tune, on every network.
+    assert sorted((e.algorithm, e.setting, e.network) for e in entries) == sorted(
+        (*player, network)
+        for player in (("FedExp3", AS_IT_COMES), ("FedExp3", TUNED), ("Uniform", AS_IT_COMES))
+        for network in suite.networks()
+    )
+    assert all(e.regret.shape == (2, 8) and e.uniform.shape == (2,) for e in entries)
