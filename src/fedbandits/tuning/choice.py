@@ -140,10 +140,11 @@ def choose(
         raise ValueError("there are no candidates to choose from; give at least one")
     redrawn = draws_losses(problem)
     seeds = stage_seeds("tuning", draws if redrawn else 1, seed, problem)
-    logger.info(
-        "tuning: %d candidates, %d runs, on %s",
-        *(len(played), runs, in_words(len(seeds), redrawn)),
-    )
+    if progress is not False:
+        logger.info(
+            "tuning: %d candidates, %d runs, on %s",
+            *(len(played), runs, in_words(len(seeds), redrawn)),
+        )
     regret = np.empty((len(played), len(seeds)))
     for d, drawn in enumerate(seeds):
         results = play(redraw(problem, drawn), played, gossip, runs, drawn, dtype, progress)
