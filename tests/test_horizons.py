@@ -53,6 +53,7 @@ def test_intervals_are_over_draws(made: tuple[Path, Section]) -> None:
             fb.problems.activated_bernoulli(4, 2, 2000, seed=draw),
             fb.BlockGossip(horizons.tuned_rate(gossip, 2000)),
             gossip,
+            runs=1,
             seed=draw,
             progress=False,
         ).dataset["expected_regret"]

@@ -284,7 +284,8 @@ def exponent_table(exponents: pd.DataFrame) -> Table:
     columns = ("player, horizons", "theory", "fitted exponent", "95% interval")
     note = (
         "Least squares on log axes; bootstrap over draws of the losses, which differ in who sees "
-        "them and hardly in what the algorithms' tuning costs. The versions "
+        "them and hardly in what the algorithms' tuning costs: intervals narrower than 0.001 may "
+        "show no width. The versions "
         "without a horizon, BlockGossip() and FedExp3(), go on with rates that fit these losses "
         "better the longer they last: their exponents say nothing of the worst case."
     )
@@ -416,5 +417,7 @@ def draw(played: Played, exponents: pd.DataFrame) -> Figure:
     ax.set_xlabel("T")
     ax.set_ylabel("cumulative regret of the mean agent")
     ax.set_title(f"{played.gossip.network.name}, {ARMS} arms", fontsize="medium")
-    ax.legend(frameon=False, fontsize="x-small", loc=(0.4, 0.17))
+    ax.legend(
+        frameon=False, fontsize="x-small", ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.15)
+    )
     return figure_of(ax)
