@@ -283,7 +283,7 @@ def test_other_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gossip = gossip_on(fb.networks.ring(8))
     whole = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3).dataset
     monkeypatch.setattr(plan, "_ROUNDS", 64)
-    monkeypatch.setattr(plan, "_LOSSES", 1)  # losses made round by round
+    monkeypatch.setattr(plan, "LOSSES", 1)  # losses made round by round
     parts = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3).dataset
     np.testing.assert_array_equal(whole["arm_frequency"], parts["arm_frequency"])
     for curve in ("regret", "expected_regret", "worst_regret"):

@@ -1,5 +1,6 @@
 """The growth in T, quickly, and what its words rest on."""
 
+import math
 from pathlib import Path
 
 import matplotlib as mpl
@@ -9,7 +10,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.experiments import Options, Section, horizons
-from fedbandits.experiments.measure import Interval
+from fedbandits.experiments.measure import Interval, interval
 
 mpl.use("agg")
 
@@ -44,27 +45,91 @@ def test_uniform_play_is_exact(made: tuple[Path, Section]) -> None:
         assert rows["uniform"].to_numpy() == pytest.approx(total.mean() - total.min(), rel=1e-6)
 
 
+def test_intervals_are_over_draws(made: tuple[Path, Section]) -> None:
+    """The mean is that of single simulations of each draw, each with its own seeds."""
+    gossip = fb.gossip.max_degree(horizons.QUICK_NETWORKS[0])
+    alone = [
+        fb.simulate(
+            fb.problems.activated_bernoulli(4, 2, 2000, seed=draw),
+            fb.BlockGossip(horizons.tuned_rate(gossip, 2000)),
+            gossip,
+            runs=1,
+            seed=draw,
+            progress=False,
+        ).dataset["expected_regret"]
+        for draw in range(2)
+    ]
+    values = [float(regret.isel(time=-1).mean()) for regret in alone]
+    assert values[0] != values[1]
+    points = pd.read_csv(made[0] / "horizons.csv").set_index(["algorithm", "time"])
+    mean, low = (points[column][horizons.TUNED, 2000] for column in ("mean", "low"))
+    assert (mean, low) == pytest.approx(interval(values)[:2], abs=1e-3)
+
+
 def test_words(made: tuple[Path, Section]) -> None:
     growth, crossover = made[1].paragraphs
-    assert "exponent is nearer to 1/2: BlockGossip's" in growth
+    assert "With the theorems' constants BlockGossip has the exponent 0." in growth
+    assert "FedExp3's is nearer to 1/2. BlockGossip with blocks of 7 rounds and a rate" in growth
+    assert "has the exponent nearer to 1/2: 0." in growth
     assert "BlockGossip() beats, from " in crossover
     assert "does not beat, up to 4,000 rounds, FedExp3()" in crossover
+    assert "BlockGossip(), which starts with 14 rounds of it, is behind at none" in crossover
 
 
 def test_nobody_is_called_nearer_if_the_intervals_meet() -> None:
     low, high, wide = (Interval(0.6, 0.59, 0.61), Interval(0.7, 0.69, 0.71), Interval(0.7, 0.6, 1))
-    assert "BlockGossip's exponent is nearer" in horizons._nearer(low, high)
-    assert "FedExp3's exponent is nearer" in horizons._nearer(high, low)
-    assert "do not tell" in horizons._nearer(low, wide)
+    assert "It has the exponent nearer" in horizons._nearer("It", low, high)
+    assert "FedExp3's is nearer" in horizons._nearer("It", high, low)
+    assert "do not tell" in horizons._nearer("It", low, wide)
+    # Below 1/2 nearer is higher, and an interval around it is nearest.
+    below, around = Interval(0.2, 0.19, 0.21), Interval(0.5, 0.45, 0.55)
+    assert "FedExp3's is nearer" in horizons._nearer("It", below, low)
+    assert "It has the exponent nearer" in horizons._nearer("It", around, low)
+
+
+def test_crossover_is_where_the_interval_of_the_difference_is_below_0() -> None:
+    """On path(4) the theorem's schedule is uniform play before round 67."""
+    gossip = fb.gossip.max_degree(horizons.QUICK_NETWORKS[0])
+    own = np.array([[12, 14], [13, 13], [13, 15], [14, 14.1]])
+    played = horizons.Played(
+        gossip,
+        [100, 200],
+        {horizons.FED: np.array([[13, 15], [20, 20.1]])},
+        [50, 60, 100, 200],
+        {
+            horizons.ANYTIME: own,
+            horizons.UNIFORM: np.array([[12, 14], [15, 15.1], [25, 25], [50, 50]]),
+            horizons.DEFAULT: own + np.array([[2, 2.1], [1, 1.1], [2, -1], [-1, -1.1]]),
+        },
+    )
+    # Better than uniform play at 60, but at 100 not than FedExp3.
+    assert horizons.crossover(played) == (200, None, None)
+    worse = own + np.array([[1], [0], [0], [0]])
+    played = played._replace(curves=played.curves | {horizons.ANYTIME: worse})
+    assert horizons.crossover(played) == (200, 50, None)
+    ahead = played.curves | {horizons.DEFAULT: own + 3}
+    assert horizons.crossover(played._replace(curves=ahead)).default == 50
+
+
+def test_the_rate_for_a_horizon_is_the_best_of_its_bound() -> None:
+    gossip = fb.gossip.max_degree(horizons.QUICK_NETWORKS[0])
+    variance = horizons.short_block(gossip) / 4 + 2 / 4
+
+    def bound(eta: float) -> float:
+        return 2 * math.log(2) / eta + eta / 2 * 3000 * variance
+
+    best = horizons.tuned_rate(gossip, 3000)
+    assert bound(best) == pytest.approx(2 * math.sqrt(math.log(2) * 3000 * variance))
+    assert bound(best) < min(bound(best * 1.01), bound(best / 1.01))
 
 
 def test_the_horizons_are_where_the_theorem_speaks() -> None:
-    """And a curve of 500 points has one at each of them."""
+    """And one length of chunks fits all of them."""
     needed = [
         fb.bounds.horizon_needed(fb.gossip.max_degree(network), arms=horizons.ARMS)
         for network in horizons.NETWORKS
     ]
     assert needed == [13_125, 39_045]
-    assert all(t % (horizons.HORIZONS[-1] / 500) == 0 for t in horizons.HORIZONS)
+    assert all(t % 500 == 0 for t in horizons.HORIZONS)
     assert all(t >= needed[0] for t in horizons.HORIZONS)
     assert all(t >= needed[1] for t in horizons.HORIZONS[1:])

@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import fedbandits as fb
+from fedbandits.engine import draws, plan
 from fedbandits.engine.draws import simulate_draws
 from fedbandits.experiments import Options, Section, theory
 from fedbandits.experiments.measure import exponent, interval
@@ -115,7 +116,9 @@ def test_exact_value_by_hand() -> None:
 # What it is measured with.
 
 
-def test_draws_are_what_simulate_gives() -> None:
+@pytest.mark.parametrize("held", [plan.LOSSES, 1], ids=["ahead", "round by round"])
+def test_draws_are_what_simulate_gives(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws, "LOSSES", held)
     gossip = fb.gossip.max_degree(fb.networks.ring(8))
     problems = [fb.problems.activated_bernoulli(8, 4, 200, seed=s) for s in (4, 9)]
     batch = simulate_draws(problems, fb.FedExp3(), gossip, runs=2, seed=5).isel(time=-1)

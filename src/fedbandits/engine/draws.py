@@ -18,7 +18,7 @@ from fedbandits.problems.base import Problem
 from . import pytrees
 from .flooding import first_state
 from .mixing import Mixer, mixer
-from .plan import plan
+from .plan import LOSSES, plan
 from .rounds import AgentTotals, Carry, play_chunk
 from .simulate import DType, precision, setting_of
 
@@ -72,6 +72,7 @@ def simulate_draws(
         carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), one)
         seeds = np.array([checks.seed32(seed + d) for d in range(draws)], np.uint32)
         longest = plan(first, runs * draws).rounds
+        ahead = longest * draws * agents * arms <= LOSSES
         done, ends, parts = 0, [], []
         for end in [horizon] if times is None else times:
             while done < end:
@@ -80,6 +81,7 @@ def simulate_draws(
                     *(algorithm, mix, stacked, carry, np.int32(done + 1), seeds),
                     runs=runs,
                     rounds=rounds,
+                    ahead=ahead,
                 )
                 done += rounds
                 ends.append(done)
@@ -101,7 +103,7 @@ def simulate_draws(
     ).sel(time=[horizon] if times is None else list(times))
 
 
-@partial(jax.jit, static_argnames=("runs", "rounds"), donate_argnames=("carry",))
+@partial(jax.jit, static_argnames=("runs", "rounds", "ahead"), donate_argnames=("carry",))
 def _chunk(
     algorithm: AnyAlgorithm,
     mix: Mixer,
@@ -112,6 +114,7 @@ def _chunk(
     *,
     runs: int,
     rounds: int,
+    ahead: bool,
 ) -> tuple[Carry, Array, AgentTotals]:
     """One chunk of every draw; only sums leave it, so XLA drops the curves."""
 
@@ -126,7 +129,7 @@ def _chunk(
             runs=runs,
             rounds=rounds,
             block=rounds,
-            ahead=False,
+            ahead=ahead,
             checked=False,
         )
         return after, curves.arm_loss.sum(axis=0), totals

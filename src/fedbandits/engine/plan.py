@@ -13,7 +13,7 @@ _CELLS_CPU = 2**24
 _CELLS_ACCELERATOR = 2**32
 _ROUNDS = 512
 # Losses of a block held at once, 64 MiB of float32; beyond that they are made round by round.
-_LOSSES = 2**24
+LOSSES = 2**24
 # Plays of a block held at once: beside the state of a large network, little.
 _PLAYS = 2**21
 
@@ -50,10 +50,10 @@ def plan(problem: Problem, runs: int) -> Plan:
     if cpu:  # one block: a loop inside a loop takes twice as long there
         most = min(most, held)
     if not problem.traced:
-        most = max(1, min(most, _LOSSES // table))
+        most = max(1, min(most, LOSSES // table))
     rounds = _even(problem.horizon, most)
     block = _even(rounds, min(rounds, held))
-    return Plan(problem.horizon, rounds - rounds % block, block, ahead=block * table <= _LOSSES)
+    return Plan(problem.horizon, rounds - rounds % block, block, ahead=block * table <= LOSSES)
 
 
 def _even(horizon: int, most: int) -> int:

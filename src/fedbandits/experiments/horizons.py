@@ -5,6 +5,7 @@ anything (γ_T < 1). Losses are the paper's with two arms, activated_bernoulli(N
 that knew the best arm would lose nothing, so what is measured is what the algorithms' own tuning
 costs, exploration as T^(2/3) and a learning rate of 1/sqrt(T) as T^(1/2). Each horizon is played by
 itself with the constants made for it; the versions without a horizon are played once, to the end.
+All play on the same draws of the losses, and intervals are over draws.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ import numpy.typing as npt
 import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 
-from .measure import Interval, exponent, interval, span
+from .measure import Interval, exponent, in_threads, interval, span
 from .section import Options, Picture, Section, Table
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
     from matplotlib.figure import Figure
-
-    from fedbandits.results import Result
 
 Floats = npt.NDArray[np.float64]
 
 ARMS = 2
 HORIZONS = (21_000, 42_000, 84_000, 168_000, 300_000)
-"""Multiples of 600, so that a curve of 500 points up to the last has one at each."""
-EARLY = 5000
-"""Rounds looked at more closely, for where the first lead begins."""
-RUNS = 4
+"""Multiples of 500, the longest chunk of rounds: all are played by one program."""
+EARLY, OFTEN, SELDOM = 5000, 50, 500
+"""BlockGossip() and FedExp3() are looked at every 50 rounds up to 5000, then every 500."""
+RUNS = 6
+"""Draws of the losses, each with its own randomness of the agents."""
 NETWORKS = (fb.networks.path(36), fb.networks.two_clusters(12, 12))
 QUICK_HORIZONS = (2000, 4000)
 QUICK_NETWORKS = (fb.networks.path(4),)
@@ -43,31 +44,39 @@ QUICK_NETWORKS = (fb.networks.path(4),)
 FED, BLOCK = "FedExp3, theorem", "BlockGossip, theorem"
 TUNED = "BlockGossip, short blocks, η of T"
 ANYTIME, DEFAULT = "BlockGossip()", "FedExp3()"
+UNIFORM = "uniform play"
 PLAYERS = (FED, BLOCK, TUNED, ANYTIME, DEFAULT)
 
 
 class Played(NamedTuple):
-    """One network's regrets.
+    """One network's regrets, expected and of the mean agent, in each draw of the losses.
 
     Attributes:
         gossip: the network and its matrix.
         horizons: those with γ_T < 1.
-        regret: expected, mean agent, by player, `[P, R]`: a row for each horizon.
-        whole: the results of the players without a horizon, to the end.
-        early: that of BlockGossip() for its first rounds.
+        regret: by player, `[P, D]`: a row for each horizon.
+        times: when the players without a horizon were looked at.
+        curves: their regret then, `[M, D]`, and that of uniform play, which is exact.
     """
 
     gossip: fb.Gossip
     horizons: list[int]
     regret: dict[str, Floats]
-    whole: dict[str, Result]
-    early: Result
+    times: list[int]
+    curves: dict[str, Floats]
 
 
 class Crossover(NamedTuple):
-    """From which horizon on BlockGossip() is better; None if not up to the longest."""
+    """Where BlockGossip() is better than FedExp3.
+
+    Attributes:
+        theorem: from when on than with the theorem's schedule; None if not up to the longest.
+        worse: the last time that it is worse than with the theorem's schedule; None if never.
+        default: from when on than FedExp3(); None if not up to the longest.
+    """
 
     theorem: int | None
+    worse: int | None
     default: int | None
 
 
@@ -76,7 +85,7 @@ def reproduce(options: Options) -> Section:
 
     Writes `horizons.csv`, `horizons_exponents.csv` and a picture for each network.
     """
-    runs = options.runs or (2 if options.quick else RUNS)
+    draws = options.runs or (2 if options.quick else RUNS)
     horizons = QUICK_HORIZONS if options.quick else HORIZONS
     networks = QUICK_NETWORKS if options.quick else NETWORKS
     section = Section(
@@ -84,15 +93,17 @@ def reproduce(options: Options) -> Section:
         "Growth in T, ours: FedExp3 and BlockGossip",
         options.command("horizons"),
         settings={
-            "losses": f"activated_bernoulli(N, {ARMS}, T, seed={options.seed}); gossip max_degree",
+            "losses": f"activated_bernoulli(N, {ARMS}, T); gossip max_degree",
             "horizons": f"{', '.join(f'{t:,}' for t in horizons)}, where FedExp3's γ_T < 1",
-            "runs": f"{runs}, seed {options.seed}; intervals are over the agents' randomness",
+            "draws": f"{draws} of the losses, seeds from {options.seed * draws}, each with its own "
+            "randomness of the agents; intervals are over draws",
+            TUNED: "η = 2 sqrt(ln K/((B/4 + K/N) T)), with the B of BlockGossip()",
         },
     )
     found = []
     for network in networks:
         with section.timed(network.name):
-            found.append(play(network, horizons, runs, options.seed))
+            found.append(play(network, horizons, draws, options.seed))
     points, exponents = tabulate(found), fit(found)
     crossovers = [crossover(played) for played in found]
     section.add_csv(options.out, "horizons.csv", points)
@@ -110,33 +121,53 @@ def reproduce(options: Options) -> Section:
     return section
 
 
-def play(network: fb.Network, horizons: Sequence[int], runs: int, seed: int) -> Played:
-    """Every player at every horizon with γ_T < 1."""
+def play(network: fb.Network, horizons: Sequence[int], draws: int, seed: int) -> Played:
+    """Every player at every horizon with γ_T < 1, on the same draws of the losses."""
+    from fedbandits.engine.draws import simulate_draws
+
     gossip = fb.gossip.max_degree(network)
     needed = fb.bounds.horizon_needed(gossip, arms=ARMS)
     chosen = [t for t in horizons if t >= needed]
+    longest = chosen[-1]
+    early = range(OFTEN, min(EARLY, longest) + 1, OFTEN)
+    times = sorted({*early, *range(SELDOM, longest + 1, SELDOM)})
+    # These losses do not depend on T: shorter horizons are beginnings of the longest.
+    problems = [
+        fb.problems.activated_bernoulli(network.agents, ARMS, longest, seed=seed * draws + draw)
+        for draw in range(draws)
+    ]
 
-    def simulate(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> Result:
-        problem = fb.problems.activated_bernoulli(network.agents, ARMS, horizon, seed=seed)
-        return fb.simulate(problem, algorithm, gossip, runs, seed, progress=False)
+    def simulate(cell: Cell) -> xr.Dataset:
+        return simulate_draws(problems, cell.algorithm, gossip, times=cell.times, seed=seed * draws)
 
-    def last(algorithm: fb.algorithms.AnyAlgorithm, horizon: int) -> Floats:
-        return simulate(algorithm, horizon).dataset["expected_regret"].isel(time=-1).to_numpy()
+    cells = [Cell(ANYTIME, fb.BlockGossip(), times), Cell(DEFAULT, fb.FedExp3(), times)]
+    for t in reversed(chosen):  # the longest first, so that no core is left with it at the end
+        cells += [
+            Cell(FED, fb.FedExp3.from_theorem(gossip, arms=ARMS, horizon=t), [t]),
+            Cell(BLOCK, fb.BlockGossip.from_theorem(gossip, arms=ARMS, horizon=t), [t]),
+            Cell(TUNED, fb.BlockGossip(tuned_rate(gossip, t)), [t]),
+        ]
+    found = in_threads(simulate, cells, f"horizons, {network.name}")
+    regret: dict[str, list[Floats]] = {name: [] for name in PLAYERS}
+    curves = {}
+    for cell, result in zip(cells, found, strict=True):
+        values = result["expected_regret"].isel(run=0).mean("agent")
+        if cell.times is times:
+            curves[cell.name] = values.to_numpy()
+            regret[cell.name] = list(values.sel(time=chosen).to_numpy())
+        else:
+            regret[cell.name].insert(0, values.to_numpy()[0])
+    total = found[0]["arm_loss"]
+    curves[UNIFORM] = (total.mean("arm") - total.min("arm")).to_numpy()
+    return Played(gossip, chosen, {n: np.array(r) for n, r in regret.items()}, times, curves)
 
-    anytime: dict[str, fb.algorithms.AnyAlgorithm] = {
-        ANYTIME: fb.BlockGossip(),
-        DEFAULT: fb.FedExp3(),
-    }
-    whole = {name: simulate(player, chosen[-1]) for name, player in anytime.items()}
-    regret = {
-        FED: [last(fb.FedExp3.from_theorem(gossip, arms=ARMS, horizon=t), t) for t in chosen],
-        BLOCK: [last(fb.BlockGossip.from_theorem(gossip, arms=ARMS, horizon=t), t) for t in chosen],
-        TUNED: [last(fb.BlockGossip(tuned_rate(gossip, t)), t) for t in chosen],
-    }
-    for name, result in whole.items():
-        regret[name] = [result.dataset["expected_regret"].sel(time=t).to_numpy() for t in chosen]
-    early = whole[ANYTIME] if chosen[-1] <= EARLY else simulate(fb.BlockGossip(), EARLY)
-    return Played(gossip, chosen, {name: np.array(regret[name]) for name in PLAYERS}, whole, early)
+
+class Cell(NamedTuple):
+    """One player, and after which rounds it is looked at."""
+
+    name: str
+    algorithm: fb.algorithms.AnyAlgorithm
+    times: list[int]
 
 
 def short_block(gossip: fb.Gossip) -> int:
@@ -147,9 +178,13 @@ def short_block(gossip: fb.Gossip) -> int:
 
 
 def tuned_rate(gossip: fb.Gossip, horizon: int) -> float:
-    """η = sqrt(ln K / ((B + K/N) T)), with the short B."""
-    variance = short_block(gossip) + ARMS / gossip.network.agents
-    return math.sqrt(math.log(ARMS) / (variance * horizon))
+    """η = 2 sqrt(ln K / ((B/4 + K/N) T)), with the short B.
+
+    There 2 (ln K)/η + (η/2) T (B/4 + K/N) is least, the sum that the rate of BlockGossip() comes
+    from too.
+    """
+    variance = short_block(gossip) / 4 + ARMS / gossip.network.agents
+    return 2 * math.sqrt(math.log(ARMS) / (variance * horizon))
 
 
 def tabulate(found: Sequence[Played]) -> pd.DataFrame:
@@ -158,9 +193,7 @@ def tabulate(found: Sequence[Played]) -> pd.DataFrame:
 
     rows = []
     for played in found:
-        whole = played.whole[ANYTIME]
-        times = whole.dataset["time"].to_numpy()
-        uniform = dict(zip(times, uniform_regret(whole), strict=True))
+        uniform = dict(zip(played.times, played.curves[UNIFORM].mean(axis=1), strict=True))
         for name, regret in played.regret.items():
             for horizon, values in zip(played.horizons, regret, strict=True):
                 sizes = {"arms": ARMS, "horizon": horizon}
@@ -196,32 +229,28 @@ def fit(found: Sequence[Played]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def uniform_regret(result: Result) -> Floats:
-    """The exact regret of uniform play on the result's losses, at each recorded round."""
-    total = result.dataset["arm_loss"].transpose("time", "arm").to_numpy()
-    return np.asarray(total.mean(axis=1) - total.min(axis=1), np.float64)
-
-
 def crossover(played: Played) -> Crossover:
-    """From where on the 95% interval of BlockGossip()'s regret lies below FedExp3's.
+    """Where the 95% interval over draws of BlockGossip()'s regret less FedExp3's is below 0.
 
-    Before `horizon_needed` FedExp3 with the theorem's schedule is uniform play, whose regret is
-    exact; from there on it is looked up at the horizons that were played.
+    Before `horizon_needed` FedExp3 with the theorem's schedule is uniform play; from there on it
+    is looked up at the horizons that were played.
     """
     needed = fb.bounds.horizon_needed(played.gossip, arms=ARMS)
-    better: dict[int, bool] = {}
-    for result in (played.whole[ANYTIME], played.early):
-        times = result.dataset["time"].to_numpy()
-        ahead = result.band("expected_regret").high.to_numpy() < uniform_regret(result)
-        better |= {int(t): bool(a) for t, a in zip(times, ahead, strict=True) if t < needed}
-    mine, theirs = played.regret[ANYTIME], played.regret[FED]
-    for t, own, other in zip(played.horizons, mine, theirs, strict=True):
-        better[t] = interval(own).high < interval(other).low
-    own_band, other_band = (played.whole[n].band("expected_regret") for n in (ANYTIME, DEFAULT))
-    leads = own_band.high.to_numpy() < other_band.low.to_numpy()
-    times = own_band.high["time"].to_numpy()
-    default = {int(t): bool(lead) for t, lead in zip(times, leads, strict=True)}
-    return Crossover(since(better), since(default))
+    own, default, uniform = (
+        dict(zip(played.times, played.curves[name], strict=True))
+        for name in (ANYTIME, DEFAULT, UNIFORM)
+    )
+    theorem = {t: regret for t, regret in uniform.items() if t < needed}
+    theorem |= dict(zip(played.horizons, played.regret[FED], strict=True))
+    beside_theorem, beside_default = (
+        {t: interval(own[t] - regret) for t, regret in other.items()}
+        for other in (theorem, default)
+    )
+    return Crossover(
+        since({t: found.high < 0 for t, found in beside_theorem.items()}),
+        max((t for t, found in beside_theorem.items() if found.low > 0), default=None),
+        since({t: found.high < 0 for t, found in beside_default.items()}),
+    )
 
 
 def since(better: Mapping[int, bool]) -> int | None:
@@ -248,19 +277,23 @@ def exponent_table(exponents: pd.DataFrame) -> Table:
             f"{row['network']}: {row['algorithm']}, {row['horizons']}",
             THEORY.get(row["algorithm"], "-"),
             f"{row['exponent']:.3f}",
-            span(row["low"], row["high"], 3),
+            span(row["low"], row["high"], DIGITS),
         )
         for row in exponents.to_dict("records")
     ]
     columns = ("player, horizons", "theory", "fitted exponent", "95% interval")
     note = (
-        "Least squares on log axes; bootstrap over runs, which share their losses. The versions "
+        "Least squares on log axes; bootstrap over draws of the losses, which differ in who sees "
+        "them and hardly in what the algorithms' tuning costs: intervals narrower than 0.001 may "
+        "show no width. The versions "
         "without a horizon, BlockGossip() and FedExp3(), go on with rates that fit these losses "
         "better the longer they last: their exponents say nothing of the worst case."
     )
     return Table("Growth in T", columns, rows, note)
 
 
+DIGITS = 3
+"""Of the limits of exponents."""
 THEORY = {FED: "0.667", BLOCK: "0.500", TUNED: "0.500"}
 
 
@@ -279,9 +312,9 @@ def regret_table(points: pd.DataFrame) -> Table:
                 f"{row['theorem_block']:,}",
             )
         )
-    columns = ("regret of the mean agent", *PLAYERS, "uniform play", "γ_T", "theorem's B")
+    columns = ("regret of the mean agent", *PLAYERS, UNIFORM, "γ_T", "theorem's B")
     half = float(((points["high"] - points["low"]) / 2 / points["mean"]).max())
-    note = f"Means of {points['runs'].iloc[0]} runs; 95% intervals are ± {half:.1%} at most."
+    note = f"Means of {points['runs'].iloc[0]} draws; 95% intervals are ± {half:.1%} at most."
     return Table("Regret", columns, rows, note)
 
 
@@ -302,42 +335,64 @@ def findings(
         gamma = fb.bounds.theorem_rates(played.gossip, **sizes).exploration_at_horizon
         near = slope[BLOCK, "last two"].low <= 1 / 2 or slope[FED, "last two"].low <= 2 / 3
         asymptote = "" if near else "Neither is near its asymptote, 1/2 and 2/3. "
+        block, short, fed = (slope[name, "all"] for name in (BLOCK, TUNED, FED))
+        theirs = "With the theorems' constants BlockGossip"
+        named = f"BlockGossip with blocks of {short_block(played.gossip)} rounds and a rate for T"
         paragraphs += [
-            f"{network}. {_nearer(slope[BLOCK, 'all'], slope[FED, 'all'])} Between the two longest "
-            f"horizons: {_said(slope[BLOCK, 'last two'])} against {_said(slope[FED, 'last two'])}. "
-            f"{asymptote}At T = {longest:,} BlockGossip's block is {rates.block:,} rounds, so that "
-            f"the first {2 * rates.block:,} are played uniformly, and (ln K)/η is "
-            f"{math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's γ_T is {gamma:.2f}. With "
-            f"blocks of {short_block(played.gossip)} rounds and a rate for T the exponent is "
-            f"{_said(slope[TUNED, 'all'])}.",
+            f"{network}. {_nearer(theirs, block, fed)} "
+            f"{_nearer(named, short, fed)} Between the two longest horizons BlockGossip with the "
+            f"theorem's constants has {_said(slope[BLOCK, 'last two'])}, FedExp3 "
+            f"{_said(slope[FED, 'last two'])}. {asymptote}At T = {longest:,} BlockGossip's block "
+            f"is {rates.block:,} rounds, so that the first {2 * rates.block:,} are played "
+            f"uniformly, and (ln K)/η is {math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's "
+            f"γ_T is {gamma:.2f}.",
             f"{network}, crossover. BlockGossip() {_beats(crossed.theorem, longest)} FedExp3 with "
-            f"the theorem's schedule, and {_beats(crossed.default, longest)} FedExp3() with the "
-            f"constants of the figures: regret {played.regret[ANYTIME][-1].mean():,.1f} against "
+            f"the theorem's schedule, and {_beats(crossed.default, longest)} FedExp3(), with its "
+            f"small-loss rate: regret {played.regret[ANYTIME][-1].mean():,.1f} against "
             f"{played.regret[DEFAULT][-1].mean():,.1f} at T = {longest:,}, growing there with "
             f"exponents {slope[ANYTIME, 'last two'].mean:.2f} and "
-            f"{slope[DEFAULT, 'last two'].mean:.2f}.",
+            f"{slope[DEFAULT, 'last two'].mean:.2f}. {_short(played, crossed)}",
         ]
     return paragraphs
 
 
 def _said(slope: Interval) -> str:
-    return f"{slope.mean:.3f} ({span(slope.low, slope.high, 3)})"
+    return f"{slope.mean:.3f} ({span(slope.low, slope.high, DIGITS)})"
 
 
-def _nearer(block: Interval, fed: Interval) -> str:
-    """Which exponent is nearer to 1/2, if the intervals tell."""
-    numbers = f"BlockGossip's {_said(block)}, FedExp3's {_said(fed)}."
-    if block.high < fed.low and block.low >= 0.5:
-        return f"With the theorems' constants BlockGossip's exponent is nearer to 1/2: {numbers}"
-    if fed.high < block.low and fed.low >= 0.5:
-        return f"With the theorems' constants FedExp3's exponent is nearer to 1/2: {numbers}"
-    return f"The intervals do not tell whose exponent is nearer to 1/2: {numbers}"
+def _nearer(name: str, own: Interval, fed: Interval) -> str:
+    """Whose exponent is nearer to 1/2, FedExp3's or the other's, if the intervals tell."""
+    (nearest, farthest), (fed_nearest, fed_farthest) = _distances(own), _distances(fed)
+    if farthest < fed_nearest:
+        return f"{name} has the exponent nearer to 1/2: {_said(own)}, FedExp3 {_said(fed)}."
+    both = f"{name} has the exponent {_said(own)}, FedExp3 {_said(fed)}"
+    if fed_farthest < nearest:
+        return f"{both}: FedExp3's is nearer to 1/2."
+    return f"{both}: the intervals do not tell which is nearer to 1/2."
+
+
+def _distances(slope: Interval) -> tuple[float, float]:
+    """How far from 1/2 an exponent in the interval is, at least and at most."""
+    ends = abs(slope.low - 0.5), abs(slope.high - 0.5)
+    return 0.0 if slope.low <= 0.5 <= slope.high else min(ends), max(ends)
 
 
 def _beats(first: int | None, longest: int) -> str:
     if first is None:
         return f"does not beat, up to {longest:,} rounds,"
     return f"beats, from {first:,} rounds on,"
+
+
+def _short(played: Played, crossed: Crossover) -> str:
+    """Short horizons, where FedExp3 with the theorem's schedule is uniform play."""
+    needed = fb.bounds.horizon_needed(played.gossip, arms=ARMS)
+    rule = f"Before T = {needed:,.0f} the theorem's schedule is uniform play"
+    if crossed.worse is None:
+        return (
+            f"{rule}; BlockGossip(), which starts with {2 * short_block(played.gossip)} rounds of "
+            "it, is behind at none of the rounds looked at."
+        )
+    return f"{rule}; BlockGossip() is behind at {crossed.worse:,} rounds for the last time."
 
 
 def draw(played: Played, exponents: pd.DataFrame) -> Figure:
@@ -362,5 +417,7 @@ def draw(played: Played, exponents: pd.DataFrame) -> Figure:
     ax.set_xlabel("T")
     ax.set_ylabel("cumulative regret of the mean agent")
     ax.set_title(f"{played.gossip.network.name}, {ARMS} arms", fontsize="medium")
-    ax.legend(frameon=False, fontsize="x-small", loc=(0.4, 0.17))
+    ax.legend(
+        frameon=False, fontsize="x-small", ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.15)
+    )
     return figure_of(ax)
