@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits import accelerated
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
+from fedbandits.algorithms.block_learner import Regulariser
 from fedbandits.engine.batch import simulate_each
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
@@ -201,3 +202,31 @@ def test_more_refusals() -> None:
         fb.AcceleratedFedExp3(momentum=2)
     with pytest.raises(ValueError, match="call set_up"):
         fb.BlockGossip().distribution(fb.BlockGossip().init(3, 4), 1)
+
+
+def test_the_practical_rate_is_the_one_stated() -> None:
+    """η_t = sqrt(2 ln K / ((B/4 + K/N) t)) at the block's first round, by hand."""
+    gossip = fb.gossip.max_degree(fb.networks.path(4))
+    ready = fb.BlockGossip(block=6).set_up(Setting(3, 4, gossip))
+    assert ready.learning_rate is not None
+    found = ready.learning_rate(np.float64(13), ready.init(3, 4, (), np.float64))
+    assert found == pytest.approx(np.sqrt(2 * np.log(3) / ((6 / 4 + 3 / 4) * 13)))
+
+
+def test_what_is_missing_without_a_network_is_named() -> None:
+    half = fb.BlockGossip(0.1, block=3)
+    with pytest.raises(ValueError, match="sigma from the network: call set_up"):
+        half.distribution(half.init(3, 1), 1)
+
+
+@pytest.mark.parametrize(
+    ("lazy", "regulariser", "shown"),
+    [(True, "minimax", True), (False, "minimax", False), (True, "small_loss", False)],
+)
+def test_the_bound_is_shown_only_where_the_theorem_speaks(
+    lazy: bool, regulariser: Regulariser, shown: bool
+) -> None:
+    gossip = fb.gossip.max_degree(fb.networks.path(4), lazy=lazy)
+    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=24, agents=4)
+    result = fb.simulate(problem, fb.BlockGossip(regulariser=regulariser), gossip, runs=2)
+    assert ("upper bound of BlockGossip" in result.bounds().index) == shown

@@ -158,9 +158,12 @@ def flaky_problem(losses: Any) -> fb.Problem:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("name", ["FedExp3", "GossipUCB"])
-def test_resumed_is_bit_identical(error: type[BaseException], name: str, tmp_path: Path) -> None:
-    algorithm = getattr(fb, name)()
+@pytest.mark.parametrize(
+    "algorithm", [fb.FedExp3(), fb.GossipUCB(), fb.Exp3Coop(hops=3)], ids=lambda a: type(a).__name__
+)
+def test_resumed_is_bit_identical(
+    error: type[BaseException], algorithm: fb.algorithms.AnyAlgorithm, tmp_path: Path
+) -> None:
     undisturbed = fb.simulate(flaky_problem(Flaky(-1, error)), algorithm, GOSSIP, runs=2)
     losses = Flaky(1234, error)
     problem = flaky_problem(losses)

@@ -108,3 +108,18 @@ def test_bytes_of_a_flood_count_every_record_passed_on() -> None:
     record = 4 + 4 + 8  # the arm's number, its value, agent and round
     assert sent["messages"] == 6 / 4
     assert sent["bytes"] == (2 * 2 + 2 * 3 * 2) * record / 4
+
+
+def test_a_flood_knows_how_far() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.path(4))
+    problem = fb.problems.bernoulli([0.1, 0.5], horizon=5, agents=4)
+    with pytest.raises(ValueError, match="hops must be a whole number of at least 1, not 0"):
+        fb.simulate(problem, Listener(0), gossip, runs=1)
+
+
+def test_an_average_is_never_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listener, "leaves", {"arm": Leaf("raw", "average", one_hot=True)})
+    gossip = fb.gossip.max_degree(fb.networks.path(4))
+    problem = fb.problems.bernoulli([0.1, 0.5], horizon=5, agents=4)
+    with pytest.raises(ValueError, match=r"'arm'\] is one_hot, but its combine is 'average'"):
+        fb.simulate(problem, Listener(2), gossip, runs=1)

@@ -1,4 +1,4 @@
-"""The leaderboard: who is on it, what its numbers are, and that nobody is favoured."""
+"""The leaderboard: who is on it, what its numbers are, and that budgets are equal."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ def test_values() -> None:
     assert fb.schedules.power(0.01, 1 / 3)(27, STATE) == pytest.approx(0.01 / 3)
     expected = 1.5 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 9))
     assert fb.schedules.anytime(1.5)(9, STATE) == pytest.approx(expected)
+    below = STATE._replace(z=np.arange(20.0) - 9)  # as momentum may bring it
+    assert fb.schedules.small_loss()(9, below) == fb.schedules.small_loss()(9, STATE)
     estimates = STATE._replace(z=np.arange(20.0) + 7)
     expected = 2 * math.sqrt(math.log(20) / ((20 / 36 + 1) * 7.5))
     assert fb.schedules.small_loss()(9, estimates) == pytest.approx(expected)

@@ -26,7 +26,8 @@ def case(family: str = "1 paper", **regret: float) -> Case:
     noise = np.linspace(-0.5, 0.5, 10)
     named = {"default": DEFAULT, "authors": AUTHORS, "best": BEST}
     values = {named[name]: mean + noise for name, mean in regret.items()}
-    return Case(family, "grid", 0.1, False, values | {"anytime": 5 + noise}, np.full(10, 100.0))
+    others = dict.fromkeys(["anytime", "half its factor", "twice its factor"], 5 + noise)
+    return Case(family, "grid", 0.1, False, values | others, np.full(10, 100.0))
 
 
 def test_six_families_and_four_networks() -> None:
@@ -107,7 +108,7 @@ def test_the_best_constant_is_chosen_on_the_tuning_draws() -> None:
 def test_quick_writes_what_it_says(tmp_path: Path) -> None:
     section = suite.reproduce(Options(tmp_path, quick=True))
     assert {file.name for file in tmp_path.iterdir()} == set(section.files)
-    assert [len(table.rows) for table in section.tables] == [4, 4, 3]
+    assert [len(table.rows) for table in section.tables] == [4, 4, 5]
     assert section.command == "fedbandits reproduce suite --quick"
 
 

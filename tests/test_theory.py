@@ -129,6 +129,21 @@ def test_draws_are_what_simulate_gives(held: int, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(batch["arm_loss"][d], alone["arm_loss"][-1], atol=1e-5)
 
 
+def test_draws_of_an_algorithm_that_is_told_of_the_network() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.ring(8))
+    problems = [fb.problems.activated_bernoulli(8, 4, 200, seed=s) for s in (4, 9)]
+    batch = simulate_draws(problems, fb.Exp3Coop(hops=3), gossip, seed=5).isel(time=-1)
+    alone = fb.simulate(problems[1], fb.Exp3Coop(hops=3), gossip, runs=1, seed=6).dataset
+    np.testing.assert_allclose(batch["regret"][1], alone["agent_regret"], atol=1e-5)
+
+
+def test_draws_of_other_actions_are_refused() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.grid(3, 3))
+    problems = [fb.problems.linear(9, 30, 50, dimension=4, seed=s) for s in (0, 1)]
+    with pytest.raises(ValueError, match="different actions"):
+        simulate_draws(problems, fb.LinearBlockGossip(), gossip)
+
+
 def test_only_losses_that_need_no_check_are_batched() -> None:
     problem = fb.problems.from_tensor(np.zeros((5, 4, 2)))
     with pytest.raises(ValueError, match="only losses in"):

@@ -26,6 +26,7 @@ from .algorithms import (
     GossipUCB,
     Leaf,
     LinearBlockGossip,
+    Setting,
     Uniform,
 )
 from .gossip import Gossip
@@ -59,6 +60,7 @@ __all__ = [
     "NotFederatedError",
     "Problem",
     "Result",
+    "Setting",
     "Uniform",
     "accelerated",
     "bounds",

@@ -43,9 +43,9 @@ def number(value: Any, name: str) -> float:
 
 def nonnegative(value: Any, name: str) -> float:
     """`value` as a finite float, 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    found = float(value)
+    if isinstance(value, numbers.Real) and math.isnan(value):
+        raise ValueError(f"{name} must be a finite number >= 0, not {value}")
+    found = number(value, name)
     if not (math.isfinite(found) and found >= 0):
         raise ValueError(f"{name} must be a finite number >= 0, not {value}")
     return found

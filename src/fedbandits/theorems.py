@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import bounds, gossip, networks, schedules
+from . import accelerated, bounds, gossip, networks, schedules
 from .describe import describe
 from .results import band
 
@@ -115,7 +115,7 @@ def _upper(result: Result, matrix: Gossip) -> dict[str, tuple[float, str]]:
         value = bounds.upper_bound_full_information(matrix, **sizes)
         remark = f"with the rate of from_theorem{_vacuous(value, horizon)}"
         return {"upper bound, full information": (value, remark)}
-    if result.label == "BlockGossip":
+    if _block_gossip_applies(result, matrix):
         value = bounds.block_gossip_bound(matrix, **sizes)
         block = bounds.block_gossip_rates(matrix, **sizes).block
         remark = f"as its paper states it, with B = {block:,} and the other constants of "
@@ -148,6 +148,13 @@ def _upper(result: Result, matrix: Gossip) -> dict[str, tuple[float, str]]:
             f"with the rates of this run{_vacuous(value, horizon)}",
         )
     return rows
+
+
+def _block_gossip_applies(result: Result, matrix: Gossip) -> bool:
+    """Whether the theorem of BlockGossip is about this regulariser and this matrix."""
+    if result.label != "BlockGossip" or result.config["algorithm"]["regulariser"] != "minimax":
+        return False
+    return matrix.rule != "random_edge" and accelerated.positive_semidefinite(matrix)
 
 
 def _vacuous(value: float, horizon: int) -> str:
@@ -184,7 +191,7 @@ def bound_curves(
     if result.label == "FedHedge":
         upper = over_time(bounds.upper_bound_full_information, matrix)
         curves["upper bound (full information)"] = upper
-    if result.label == "BlockGossip":
+    if _block_gossip_applies(result, matrix):
         upper = over_time(bounds.block_gossip_bound, matrix)
         curves["upper bound (BlockGossip, its constants)"] = upper
     return times, {name: curve for name, curve in curves.items() if np.isfinite(curve).all()}

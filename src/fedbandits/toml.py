@@ -40,7 +40,8 @@ def toml_value(value: Any) -> str:
         # JSON's escapes are TOML's, but for the one character that only TOML refuses.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, int | float):
-        return repr(value)  # inf and nan are words of TOML too
+        # inf and nan are words of TOML too; NumPy's floats are floats, with a name in their repr.
+        return repr(float(value)) if isinstance(value, float) else repr(value)
     if isinstance(value, Mapping):
         inside = ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"

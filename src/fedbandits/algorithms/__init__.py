@@ -1,7 +1,7 @@
 """One file per algorithm; the contract is in `base.py`."""
 
 from .accelerated_fedexp3 import AcceleratedFedExp3
-from .base import Algorithm, AnyAlgorithm, Leaf
+from .base import Algorithm, AnyAlgorithm, Leaf, Setting
 from .block_gossip import BlockGossip
 from .delayed_ftrl import DelayedFTRL
 from .exp3 import Exp3
@@ -45,5 +45,6 @@ __all__ = [
     "GossipUCB",
     "Leaf",
     "LinearBlockGossip",
+    "Setting",
     "Uniform",
 ]

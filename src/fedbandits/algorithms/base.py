@@ -96,6 +96,8 @@ class Algorithm(ABC, Generic[S]):
         """A copy with other values of some fields, also of those its constructor does not take."""
         made = copy(self)
         for name, value in values.items():
+            if not hasattr(self, name):
+                raise TypeError(f"{type(self).__name__} has no field {name!r}")
             object.__setattr__(made, name, value)
         return made
 

@@ -193,10 +193,11 @@ class BlockGossip(Algorithm[BlockState]):
         return chebyshev_weight(state, done, self.sigma)
 
     def _rate_and_block(self) -> tuple[Schedule, Array]:
-        if self.learning_rate is None or self.block is None:
+        unknown = self.sigma is None and self.momentum is None
+        if self.learning_rate is None or self.block is None or unknown:
             raise ValueError(
-                "BlockGossip takes its block and its learning rate from the network: call "
-                "set_up(Setting(arms, agents, gossip)) first, or give both"
+                "BlockGossip takes its block, its learning rate and sigma from the network: call "
+                "set_up(fb.Setting(arms, agents, gossip)) first, or give all three"
             )
         return self.learning_rate, self.block
 

@@ -15,6 +15,7 @@ from fedbandits.arrays import Array, over_arms
 from fedbandits.schedules import Schedule
 
 from .blocks import BlockState
+from .exponential_weights import softmax
 
 Regulariser = Literal["minimax", "small_loss", "best_of_both_worlds"]
 REGULARISERS: tuple[Regulariser, ...] = ("minimax", "small_loss", "best_of_both_worlds")
@@ -108,8 +109,7 @@ def leader(
     """
     xp = state.z.__array_namespace__()
     if regulariser == "minimax":
-        weights = xp.exp(-eta * (state.z - over_arms("min", state.z)))
-        return weights * (1.0 / over_arms("sum", weights))
+        return softmax(state.z, eta)
     from .regularisers import regularised_leader
 
     if regulariser == "small_loss":

@@ -33,19 +33,21 @@ class LossEstimates(NamedTuple):
         return cls(np.zeros((arms, *batch), dtype), np.asarray(agents, dtype))
 
 
-def exponential_weights(state: RateState, learning_rate: Schedule, t: Array) -> Array:
-    """x_t(i) ∝ exp(-η_{t-1} z_t(i)), with η_0 := η_1.
+def softmax(losses: Array, eta: Array) -> Array:
+    """x(i) ∝ exp(-η L(i)), `[K, *batch]`.
 
-    The smallest z is taken off first, which changes nothing but keeps every exponent in (-inf, 0]:
+    The smallest L is taken off first, which changes nothing but keeps every exponent in (-inf, 0]:
     no number of rounds overflows.
-
-    Returns:
-        distributions, `[K, *batch]`.
     """
-    xp = state.z.__array_namespace__()
-    eta = learning_rate(xp.maximum(t - 1, 1), state)
-    weights = xp.exp(-eta * (state.z - over_arms("min", state.z)))
+    xp = losses.__array_namespace__()
+    weights = xp.exp(-eta * (losses - over_arms("min", losses)))
     return weights * (1.0 / over_arms("sum", weights))
+
+
+def exponential_weights(state: RateState, learning_rate: Schedule, t: Array) -> Array:
+    """x_t(i) ∝ exp(-η_{t-1} z_t(i)), with η_0 := η_1: distributions, `[K, *batch]`."""
+    xp = state.z.__array_namespace__()
+    return softmax(state.z, learning_rate(xp.maximum(t - 1, 1), state))
 
 
 def explore(x: Array, exploration: Array) -> Array:

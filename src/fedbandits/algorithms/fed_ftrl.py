@@ -141,6 +141,11 @@ class FedFTRL(Algorithm[FedFTRLState]):
         gossip = setting.gossip
         if gossip is None or gossip.rule == "none" or setting.agents == 1:
             return self.with_values(size=1.0, gap=1.0, diameter=0.0, hops=1)
+        if gossip.gap == 0:
+            raise ValueError(
+                f"FedFTRL divides by the spectral gap 1 - σ2, which is 0 for {gossip.name}; take "
+                "fb.gossip.max_degree(network)"
+            )
         size, diameter = float(setting.agents), gossip.network.diameter
         hops = max(int(diameter), 1)
         return self.with_values(

@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits import accelerated, bounds, checks
-from fedbandits.arrays import Array, over_arms, product
+from fedbandits.arrays import Array, product
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 from fedbandits.spanner import Spanner, checked_actions, volumetric_spanner
 
 from .base import Algorithm, Leaf, Setting
 from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
-from .exponential_weights import LossEstimates
+from .exponential_weights import LossEstimates, softmax
 
 if TYPE_CHECKING:
     from fedbandits.gossip import Gossip
+
+_LEAST = 1e-4
+"""What each member of the spanner is played at least, in float32's name."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,9 @@ class LinearBlockGossip(Algorithm[BlockState]):
 
     The defaults need no horizon and are not covered by the theorem: Chebyshev's weights, the
     shortest B that leaves at most a tenth of the disagreement, η_t = sqrt(2 ln K/((B/4 + d/N) t))
-    at the first round t of a block, and β = min{1/2, η |S|/N}, so that one agent's estimate in one
-    round, |S|/β at most, moves no exponent by more than 1. `from_theorem` gives the paper's rates.
+    at the first round t of a block, and β = min{1/2, |S| max{η/N, 0.0001}}: one agent's estimate in
+    one round is |S|/β at most, a 1/N of which moves no exponent by more than 1; with less than
+    0.0001 a solution in float32 has no digits left. `from_theorem` gives the paper's rates.
 
     Args:
         actions: a_k, `[K, d]`; None takes the problem's.
@@ -189,10 +193,10 @@ class LinearBlockGossip(Algorithm[BlockState]):
         losses = product(spanner.vectors, product(spanner.basis.T, state.z))
         seen = LossEstimates(losses, state.agents)
         eta = rate(first, seen)
-        weights = xp.exp(-eta * (losses - over_arms("min", losses)))
-        leader = weights * (1.0 / over_arms("sum", weights))
+        leader = softmax(losses, eta)
         if self.exploration is None:
-            beta = xp.minimum(0.5, eta * (spanner.basis.shape[0] / state.agents))
+            size = spanner.basis.shape[0]
+            beta = xp.minimum(0.5, size * xp.maximum(eta / state.agents, _LEAST))
         else:
             beta = self.exploration(first, seen)
         beta = xp.minimum(beta, 1.0 - self.uniform)

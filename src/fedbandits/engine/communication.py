@@ -19,7 +19,8 @@ class Communication(NamedTuple):
         messages: one per neighbour it sends to.
         bytes: numbers sent, at the width they are computed in.
         leaves: what is sent, by name, and what it is declared to be.
-        leaf_bytes: the bytes of each, which sum to `bytes`.
+        leaf_bytes: the bytes of each, which sum to `bytes`; the agent and round of a record are
+            counted with its first leaf.
     """
 
     messages: float
@@ -51,15 +52,13 @@ def communication(
     # Leaves bound for the same neighbour travel in one message.
     messages = max(counts[how] for how in combined)
     agents = gossip.network.agents
-    leaf_bytes = {
-        name: (
-            records * (sizes[name] + _STAMP)
-            if leaf.combine == "flood"
-            else counts[leaf.combine] * sizes[name]
-        )
-        / agents
-        for name, leaf in algorithm.leaves.items()
-    }
+    leaf_bytes, stamp = {}, _STAMP
+    for name, leaf in algorithm.leaves.items():
+        if leaf.combine == "flood":
+            leaf_bytes[name] = records * (sizes[name] + stamp) / agents
+            stamp = 0  # one for all leaves of a record
+        else:
+            leaf_bytes[name] = counts[leaf.combine] * sizes[name] / agents
     return Communication(messages / agents, sum(leaf_bytes.values()), dict(leaves), leaf_bytes)
 
 

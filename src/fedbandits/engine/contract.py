@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem
 
@@ -69,6 +70,7 @@ def _checked(
                 f"{name}.message[{leaf!r}] has shape {value.shape}; expected [M, *batch] with "
                 f"batch {batch}"
             )
+    _check_leaves(algorithm)
     dtype = p.dtype
     losses = jax.ShapeDtypeStruct((problem.arms, problem.agents), dtype)
     luck = _luck.eval_shape(t, mixer, *batch, dtype)
@@ -88,6 +90,19 @@ def _checked(
         + (_ARM if algorithm.leaves[leaf].one_hot else 0)
         for leaf, value in message.items()
     }
+
+
+def _check_leaves(algorithm: AnyAlgorithm) -> None:
+    """A flood needs to know how far; one number of an average is never all of it."""
+    name = type(algorithm).__name__
+    for leaf, declared in algorithm.leaves.items():
+        if declared.one_hot and declared.combine != "flood":
+            raise ValueError(
+                f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
+                "only what is flooded stays as one agent made it. Leave one_hot out"
+            )
+        if declared.combine == "flood":
+            checks.whole(algorithm.hops, f"{name}.hops", least=1)
 
 
 def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:

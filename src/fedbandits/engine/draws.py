@@ -59,6 +59,12 @@ def simulate_draws(
     first, draws = problems[0], len(problems)
     if any(problem.check != "never" or not problem.traced for problem in problems):
         raise ValueError(f"only losses in [0, 1] by construction can be batched, not {first!r}")
+    told = [np.asarray(problem.actions) for problem in problems]
+    if any(not np.array_equal(told[0], other) for other in told[1:]):
+        raise ValueError(
+            "the draws have different actions, which an algorithm is told once for all; simulate "
+            "them one by one"
+        )
     horizon, agents, arms = first.horizon, first.agents, first.arms
     with precision(dtype):
         algorithm = algorithm.set_up(setting_of(first, gossip))

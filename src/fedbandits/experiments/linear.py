@@ -210,7 +210,9 @@ def arms_table(points: pd.DataFrame, data: xr.Dataset) -> Table:
             of = cells.loc[(arms, name)]
             half = (of["high"] - of["low"]) / 2
             row.append(f"{of['mean']:.1f}" + ("" if np.isnan(half) else f" ± {half:.1f}"))
-        row.append(f"{float(constants.sel(arms=arms)):g}")
+        best = float(constants.sel(arms=arms))
+        edge = best in (float(data["constant"][0]), float(data["constant"][-1]))
+        row.append(f"{best:g}{' (edge)' * edge}")
         row.append(f"{cells.loc[(arms, UNIFORM)]['mean']:.1f}")
         row.append(f"{float(data['best_loss'].sel(arms=arms).mean()):.4f}")
         rows.append(row)

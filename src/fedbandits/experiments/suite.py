@@ -101,9 +101,12 @@ def networks() -> dict[str, fb.Gossip]:
 
 
 def contenders() -> dict[str, fb.FedExp3]:
-    """Rates that need no tuning, and the authors' constant."""
+    """Rates that need no tuning, how much the default's factor matters, the authors' constant."""
+    c = fb.schedules.small_loss().c
     return {
         DEFAULT: fb.FedExp3(),
+        "half its factor": fb.FedExp3(fb.schedules.small_loss(c / 2), EXPLORATION),
+        "twice its factor": fb.FedExp3(fb.schedules.small_loss(2 * c), EXPLORATION),
         "anytime": fb.FedExp3(fb.schedules.anytime(), EXPLORATION),
         AUTHORS: fb.FedExp3(LEARNING_RATE, EXPLORATION),
     }

@@ -118,7 +118,8 @@ def report(
     runs = checks.whole(runs, "runs", least=1)
     redrawn = draws_losses(problem)
     seeds = stage_seeds("fresh", draws if redrawn else 1, seed, problem)
-    logger.info("report: %d runs, on %s", runs, in_words(len(seeds), redrawn))
+    if progress is not False:
+        logger.info("report: %d runs, on %s", runs, in_words(len(seeds), redrawn))
     setting = setting_of(problem, gossip)
     if describe(tuned) == describe(given):
         calls = [[tuned]]  # nothing was better than what was given
