@@ -125,7 +125,7 @@ def test_losses_that_tuning_has_seen(tmp_path: Path) -> None:
     path = tmp_path / "stored.toml"
     path.write_text(
         'runs = 2\n[problem]\nname = "from_tensor"\ntensor = "losses.npy"\n'
-        '[algorithm]\nname = "Exp3"\n'
+        '[algorithm]\nname = "Exp3"\nlearning_rate = 0.1\n'
     )
     out = tmp_path / "deep" / "out"
     done = call("tune", path, "--out", out, "--budget", "2", "--range", "learning_rate=0.5:2")

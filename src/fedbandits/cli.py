@@ -422,14 +422,14 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from .experiments import PAPER, REGISTRY, Options, run_part
+    from .experiments import BEYOND, REGISTRY, Options, run_part
     from .report import write_report
 
     out = out or (Path("out/quick") if quick else Path("out"))
     options = Options(out, runs, seed, data, quick)
-    chosen = (
-        PAPER if what is None else config.choose(REGISTRY, "theory" if what == "figure3" else what)
-    )
+    chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
+    if what is None:
+        chosen = {name: part for name, part in chosen.items() if name not in BEYOND}
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
     _make_folder(out)

@@ -5,23 +5,22 @@ from collections.abc import Callable
 from . import figure1, figure2, horizons, leaderboard, linear, suite, theory
 from .section import Options, Section, run_part
 
-PAPER: dict[str, Callable[[Options], Section]] = {
+REGISTRY: dict[str, Callable[[Options], Section]] = {
     "figure1": figure1.reproduce,
     "figure2": figure2.reproduce,
     "theory": theory.reproduce,
-}
-"""What `fedbandits reproduce` does without a name."""
-
-REGISTRY: dict[str, Callable[[Options], Section]] = PAPER | {
     "suite": suite.reproduce,
     "leaderboard": leaderboard.reproduce,
     "horizons": horizons.reproduce,
     "linear": linear.reproduce,
 }
-"""What it can do by name: beyond the paper each takes minutes."""
+"""What `fedbandits reproduce` can do."""
+
+BEYOND = ("suite", "leaderboard", "horizons", "linear")
+"""Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
-    "PAPER",
+    "BEYOND",
     "REGISTRY",
     "Options",
     "Section",
