@@ -22,6 +22,14 @@ class PlanarBlockGossip(fb.LinearBlockGossip):
         return super().set_up(setting._replace(actions=planar(setting.arms)))
 
 
+class FarFedFTRL(fb.FedFTRL):
+    """Takes every network for as wide as one of its size can be, so that a size compiles once."""
+
+    def set_up(self, setting: Setting) -> Self:
+        ready, most = super().set_up(setting), setting.agents - 1
+        return ready if ready.hops == 1 else ready.with_values(diameter=float(most), hops=most)
+
+
 def planar(arms: int) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Arms in the plane, `[K, 2]`; the first are the same for every K."""
     return np.random.default_rng(7).normal(size=(arms, 2))
@@ -33,7 +41,7 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
     "AcceleratedFedExp3": fb.AcceleratedFedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "BlockGossip": fb.BlockGossip(0.3, fb.schedules.power(0.5, 1 / 3), 3),
     "FedHedge": fb.FedHedge(fb.schedules.anytime(1.5)),
-    "FedFTRL": fb.FedFTRL(entropy_scale=0.2),
+    "FedFTRL": FarFedFTRL(entropy_scale=0.2),
     "Exp3Coop": fb.Exp3Coop(0.7, hops=2),
     "DelayedFTRL": fb.DelayedFTRL(hops=2),
     "GossipUCB": fb.GossipUCB(),
