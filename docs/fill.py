@@ -4,7 +4,8 @@
 
 A table stands between `<!-- table: SECTION / TITLE -->` and `<!-- end -->`, the findings of a
 section between `<!-- findings: SECTION -->` and `<!-- end -->`. SECTION is the part's name, as in
-`fedbandits reproduce SECTION`. Parts that are not in the folder leave theirs as they are.
+`fedbandits reproduce SECTION`. What a part has to say is kept in docs/results, from where all pages
+are filled: parts that are not in the folder are filled from there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "docs" / "results"
+FIELDS = ("name", "title", "command", "paragraphs", "tables", "versions")
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PARTS = ("suite.json", "leaderboard.json", "horizons.json", "linear.json")
 MARKED = re.compile(
     r"<!-- (?P<kind>table|findings): (?P<name>\w+)(?: / (?P<title>.+?))? -->\n"
     r"(?P<body>.*?)<!-- end -->",
@@ -53,13 +57,20 @@ def filled(text: str, sections: dict[str, dict[str, Any]]) -> str:
     return MARKED.sub(fill, text)
 
 
+def kept() -> dict[str, dict[str, Any]]:
+    """What every part has to say, by name."""
+    files = sorted(KEPT.glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
 def main(out: Path) -> None:
-    """Fill every page from the sections in a folder."""
-    sections = {}
+    """Keep the sections in a folder, and fill every page from all that are kept."""
     for file in sorted(out.glob("*.json")):
         section = json.loads(file.read_text(encoding="utf-8"))
-        if "tables" in section and not section["title"].endswith("(quick)"):
-            sections[section["name"]] = section
+        if f"{section.get('name')}.json" in PARTS and not section["title"].endswith("(quick)"):
+            said = json.dumps({field: section[field] for field in FIELDS}, indent=1)
+            (KEPT / file.name).write_text(said + "\n", encoding="utf-8")
+    sections = kept()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         page.write_text(filled(text, sections), encoding="utf-8")

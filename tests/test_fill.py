@@ -18,6 +18,7 @@ SECTION = {
     "title": "The suite",
     "command": "fedbandits reproduce suite --runs 3",
     "paragraphs": ["It was found.", "Twice."],
+    "versions": {},
     "tables": [{"title": "T", "columns": ["a", "b"], "rows": [["x", "1"]], "note": "Read so."}],
 }
 
@@ -44,6 +45,8 @@ def test_quick_sections_are_no_evidence(tmp_path: Path, monkeypatch: pytest.Monk
     page.write_text("<!-- findings: suite -->\n<!-- end -->\n")
     main = FILL["main"]
     monkeypatch.setitem(main.__globals__, "PAGES", (page,))
+    monkeypatch.setitem(main.__globals__, "KEPT", tmp_path / "kept")
+    (tmp_path / "kept").mkdir()
     quick: dict[str, Any] = SECTION | {"title": "The suite (quick)"}
     (tmp_path / "suite.json").write_text(json.dumps(quick))
     main(tmp_path)
@@ -59,3 +62,9 @@ def test_every_place_names_a_part_and_is_filled(page: Path) -> None:
         assert place["name"] in REGISTRY
         assert f"By `fedbandits reproduce {place['name']}" in place["body"]
         assert (place["kind"] == "table") == (place["title"] is not None)
+
+
+@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: page.name)
+def test_pages_say_what_was_found(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert FILL["filled"](text, FILL["kept"]()) == text
