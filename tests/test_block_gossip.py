@@ -230,3 +230,15 @@ def test_the_bound_is_shown_only_where_the_theorem_speaks(
     problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=24, agents=4)
     result = fb.simulate(problem, fb.BlockGossip(regulariser=regulariser), gossip, runs=2)
     assert ("upper bound of BlockGossip" in result.bounds().index) == shown
+
+
+def test_one_vector_of_arms_goes_to_each_neighbour_in_a_round() -> None:
+    """Like FedExp3's: K float32 numbers for each of the 2 · 3 directed edges of a path of 4."""
+    gossip = fb.gossip.max_degree(fb.networks.path(4))
+    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=24, agents=4)
+    sent, theirs = (
+        fb.simulate(problem, algorithm, gossip, runs=2).communication
+        for algorithm in (fb.BlockGossip(), fb.FedExp3())
+    )
+    assert (sent["messages"], sent["bytes"]) == (6 / 4, 6 * 3 * 4 / 4)
+    assert (theirs["messages"], theirs["bytes"]) == (sent["messages"], sent["bytes"])
