@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem
 
@@ -93,7 +92,7 @@ def _checked(
 
 
 def _check_leaves(algorithm: AnyAlgorithm) -> None:
-    """A flood needs to know how far; one number of an average is never all of it."""
+    """One number of an average is never all of it."""
     name = type(algorithm).__name__
     for leaf, declared in algorithm.leaves.items():
         if declared.one_hot and declared.combine != "flood":
@@ -101,8 +100,6 @@ def _check_leaves(algorithm: AnyAlgorithm) -> None:
                 f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
                 "only what is flooded stays as one agent made it. Leave one_hot out"
             )
-        if declared.combine == "flood":
-            checks.whole(algorithm.hops, f"{name}.hops", least=1)
 
 
 def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 
@@ -30,7 +31,10 @@ def first_state(
     """The state before round 1, with nothing under way."""
     state = algorithm.init(arms, agents, batch, np.dtype(dtype))
     flooded = [name for name, leaf in algorithm.leaves.items() if leaf.combine == "flood"]
-    if not flooded or algorithm.hops == 1:
+    if (
+        not flooded
+        or checks.whole(algorithm.hops, f"{type(algorithm).__name__}.hops", least=1) == 1
+    ):
         return state
     message = algorithm.message(state)
     return Relayed(
