@@ -17,7 +17,7 @@ from fedbandits.tuning import files
 from .instances import SMALL_CONFIG, random_losses
 from .test_cli import call
 
-ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "tuned.nc")
+ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "fresh.nc")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_the_new_configuration_is_whole(tuned: tuple[Path, Result]) -> None:
     )
     printed = done.stdout[done.stdout.index("[algorithm]") : done.stdout.index("wrote ")]
     assert tomllib.loads(printed)["algorithm"] == after["algorithm"]
-    result = fb.load(folder / "out" / "small.tuned.nc")
+    result = fb.load(folder / "out" / "small.fresh.nc")
     assert result.dataset.attrs["against"] == "final"
     fresh = pd.read_csv(folder / "out" / "small.fresh.csv")
     assert result.config["seed"] == fresh["seed"][0]

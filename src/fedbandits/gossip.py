@@ -194,7 +194,8 @@ def fastest(network: Network) -> Gossip:
 def random_edge(network: Network) -> Gossip:
     """One edge a round, drawn uniformly: its two agents average, all others keep.
 
-    E[W_t] = I - L / (2 |E|); σ2, gap and C_W are those of this expectation.
+    So messages are averaged; what is combined by the maximum or flooded travels over every edge in
+    every round. E[W_t] = I - L / (2 |E|); σ2, gap and C_W are those of this expectation.
 
     Example:
         >>> from fedbandits import networks

@@ -205,13 +205,26 @@ class Result:
             self.dataset.to_netcdf(temporary, engine="h5netcdf")
         return target
 
+    @property
+    def _sends(self) -> str:
+        sent = self.communication
+        if not sent["bytes"]:
+            return "nothing"
+        kinds = " and ".join(f"{kind}s" if kind != "raw" else "raw" for kind in _kinds(sent))
+        return f"{kinds}, {sent['bytes']:,.0f} bytes per agent and round"
+
     def __repr__(self) -> str:
         sizes = self.dataset.sizes
         return (
             f"Result({self.label}: {sizes['run']} runs, {sizes['agent']} agents, "
-            f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds)\n"
+            f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2)}"
         )
+
+
+def _kinds(sent: dict[str, Any]) -> list[str]:
+    """What is sent, each kind once."""
+    return list(dict.fromkeys(sent["leaves"].values()))
 
 
 def load(path: str | Path) -> Result:

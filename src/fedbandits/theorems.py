@@ -91,7 +91,7 @@ def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
         ),
         "Theorem 2, lower bound, bandit feedback": (
             bounds.lower_bound_bandit(network, **sizes, agent=worst),
-            "order of growth: the paper gives no constant",
+            "order of growth, for arbitrary losses: the paper gives no constant",
         ),
     }
     rows |= _upper(result, matrix)

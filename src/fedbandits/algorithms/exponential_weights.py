@@ -80,6 +80,11 @@ def checked_exploration(exploration: float | Schedule) -> Schedule:
     gamma = as_schedule(exploration, "exploration")
     if isinstance(gamma, Constant) and gamma.value > 1:
         raise ValueError(f"exploration is a probability and must be <= 1, not {gamma.value}")
+    if isinstance(gamma, SmallLoss):
+        raise ValueError(
+            "small_loss is a learning rate, of no use as exploration; take a number or "
+            "fb.schedules.power(0.01, 1 / 3)"
+        )
     return gamma
 
 

@@ -79,7 +79,7 @@ def check_federated(
     algorithm: AnyAlgorithm,
     network: Network,
     *,
-    arms: int = 3,
+    arms: int | None = None,
     rounds: int | None = None,
     seed: int = 0,
 ) -> None:
@@ -96,7 +96,7 @@ def check_federated(
     Args:
         algorithm: what each agent does.
         network: connected; a small one with some distances above 1 shows most.
-        arms: K.
+        arms: K; by default 3, or as many as the algorithm was given actions.
         rounds: T; by default K + 16 and enough for news to cross the network, of 48 hops at most.
             Give more where the algorithm changes its ways later.
         seed: of the losses, the agents' randomness and the sample.
@@ -113,6 +113,9 @@ def check_federated(
         Yi and Vojnović, Doubly Adversarial Federated Bandits, ICML 2023, Definition 1.
     """
     _check_kinds(algorithm, network)
+    actions = getattr(algorithm, "actions", None)
+    if arms is None:
+        arms = 3 if actions is None else len(actions)
     arms = checks.whole(arms, "arms", least=2)
     if rounds is None:
         rounds = arms + _MARGIN + min(network.diameter, _CROSSING)

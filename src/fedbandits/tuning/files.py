@@ -130,7 +130,7 @@ def request(
     return Request(source, config, experiment, wanted, files, force)
 
 
-_ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "tuned.nc")
+_ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "fresh.nc")
 
 
 def _tables(source: Path, overrides: Sequence[str]) -> dict[str, Any]:

@@ -109,10 +109,10 @@ def grid(
     for name in given:
         if name not in fields:
             raise ValueError(f"{kind} has no {name} to tune, only {', '.join(fields)}")
-    return [
-        _knob(name, fields[name], given.get(name), count, horizon)
-        for name, count in zip(fields, share(size, list(fields)), strict=True)
-    ]
+    counts = dict(zip(fields, share(size, list(fields)), strict=True))
+    # Where there is room for one value only, the algorithm's own is as good as any.
+    searched = [name for name in fields if counts[name] > 1 or name in given] or list(fields)[:1]
+    return [_knob(name, fields[name], given.get(name), counts[name], horizon) for name in searched]
 
 
 def tunable(algorithm: AnyAlgorithm, setting: Setting) -> dict[str, Any]:
