@@ -34,19 +34,19 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     path = folder / "small.toml"
     path.write_text("# mine\n" + SMALL_CONFIG)
     changes = ["--set", "algorithm.learning_rate=0.001", "--set", "against=final"]
-    said = call("tune", path, "--out", folder / "out", "--budget", "4", *changes)
+    said = call("tune", path, "--out", folder / "out", "--budget", "7", *changes)
     return folder, said
 
 
 def test_tune(tuned: tuple[Path, Result]) -> None:
     folder, done = tuned
     assert done.exit_code == 0, done.stderr
-    assert "4 candidates on 3 draws of the losses" in done.stdout
+    assert "7 candidates on 3 draws of the losses" in done.stdout
     assert "FedExp3: 10 fresh draws of the losses, 2 runs on each" in done.stdout
     assert "Bands are over draws." in done.stdout
     assert done.stdout.count("as in the file") == 1
     assert done.stderr == (
-        "tuning: 4 candidates, 2 runs, on 3 draws of the losses\n"
+        "tuning: 7 candidates, 2 runs, on 3 draws of the losses\n"
         "report: 2 runs, on 10 draws of the losses\n"
     )
     for ending in ENDINGS:
