@@ -187,9 +187,7 @@ def tuning_warnings(found: Tuned) -> list[str]:
     if choice.given is not None and choice.winner is choice.candidates[choice.given]:
         lines.append("no candidate was better than the file's own setting, which stays")
     elif report.difference().low > 0:
-        lines.append(
-            "on fresh seeds the tuned setting is worse than the file's own: keep that"
-        )
+        lines.append("on fresh seeds the tuned setting is worse than the file's own: keep that")
     elif not report.difference().high < 0:  # NaN included
         lines.append("on fresh seeds the tuned setting is not clearly better than the file's own")
     return lines
