@@ -12,7 +12,7 @@ from fedbandits.algorithms import REGISTRY, AnyAlgorithm
 from fedbandits.algorithms.base import Setting
 
 # A few sizes, so that compiled programs are used again: (agents, arms, horizon).
-SIZES = [(1, 2, 1), (1, 3, 12), (2, 2, 12), (5, 3, 12), (8, 2, 12)]
+SIZES = [(1, 2, 1), (1, 3, 12), (5, 3, 12), (8, 2, 12)]
 
 
 class PlanarBlockGossip(fb.LinearBlockGossip):
