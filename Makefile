@@ -20,7 +20,7 @@ types: $(READY)
 
 # Compiled programs and BLAS have threads of their own: two test processes fill two cores.
 unit: $(READY)
-	MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadgroup
+	MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # The wheel as a stranger gets it: built, installed with its dependencies into an empty
 # environment, and used from another folder.

@@ -22,15 +22,6 @@ settings.register_profile(
 settings.load_profile("fedbandits")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share compiled programs go to one process: those of a file, or of an algorithm."""
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        algorithm = parameters.get("name", "") if item.path.name == "test_contract.py" else ""
-        item.add_marker(pytest.mark.xdist_group(f"{item.path.name} {algorithm}"))
-
-
 @pytest.fixture(autouse=True)
 def close_figures() -> Iterator[None]:
     yield
