@@ -16,11 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from fedbandits.experiments import BEYOND
+
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / "docs" / "results"
 FIELDS = ("name", "title", "command", "paragraphs", "tables", "versions")
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-PARTS = ("suite.json", "leaderboard.json", "horizons.json", "linear.json")
 MARKED = re.compile(
     r"<!-- (?P<kind>table|findings): (?P<name>\w+)(?: / (?P<title>.+?))? -->\n"
     r"(?P<body>.*?)<!-- end -->",
@@ -67,7 +68,7 @@ def main(out: Path) -> None:
     """Keep the sections in a folder, and fill every page from all that are kept."""
     for file in sorted(out.glob("*.json")):
         section = json.loads(file.read_text(encoding="utf-8"))
-        if f"{section.get('name')}.json" in PARTS and not section["title"].endswith("(quick)"):
+        if section.get("name") in BEYOND and not section["title"].endswith("(quick)"):
             said = json.dumps({field: section[field] for field in FIELDS}, indent=1)
             (KEPT / file.name).write_text(said + "\n", encoding="utf-8")
     sections = kept()

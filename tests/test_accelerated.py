@@ -14,6 +14,7 @@ import fedbandits as fb
 from fedbandits import accelerated
 
 from .instances import connected_networks
+from .oracle_block_gossip import chebyshev
 
 GRID = fb.gossip.max_degree(fb.networks.grid(6, 6))
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -46,7 +47,7 @@ def test_the_mean_stays_and_chebyshev_keeps_its_word(data: st.DataObject) -> Non
     W, sigma2 = gossip.matrix.toarray(), gossip.sigma2
     tolerance = data.draw(st.sampled_from([0.5, 0.1, 0.01]))
     steps = accelerated.chebyshev_steps(sigma2, tolerance)
-    found = powers(W, accelerated.chebyshev_weights(sigma2, steps))
+    found = powers(W, chebyshev(sigma2, steps))
     for kappa in (accelerated.theorem_momentum(sigma2), accelerated.best_momentum(sigma2)):
         found += powers(W, [1 + kappa] * steps)
     for matrix in found:
@@ -75,7 +76,7 @@ def test_the_best_constant_halves_the_iterations() -> None:
     tolerance = 1e-8
     ours = steps_needed(W, [1 + accelerated.best_momentum(sigma2)] * 300, tolerance)
     theirs = steps_needed(W, [1 + accelerated.theorem_momentum(sigma2)] * 300, tolerance)
-    best = steps_needed(W, accelerated.chebyshev_weights(sigma2, 300), tolerance)
+    best = steps_needed(W, chebyshev(sigma2, 300), tolerance)
     plain = steps_needed(W, [1.0] * 800, tolerance)
     assert (plain, theirs, ours, best) == (679, 180, 92, 82)
     assert accelerated.chebyshev_steps(sigma2, tolerance) == best
@@ -98,7 +99,7 @@ def test_the_rate_of_the_best_constant() -> None:
 
 
 def test_weights_tend_to_the_best_constant() -> None:
-    last = accelerated.chebyshev_weights(0.9, 100)[-1]
+    last = chebyshev(0.9, 100)[-1]
     assert last == pytest.approx(1 + accelerated.best_momentum(0.9), rel=1e-12)
 
 

@@ -132,7 +132,7 @@ def test_the_block_is_the_fewest_chebyshev_steps() -> None:
         ready = fb.BlockGossip().set_up(Setting(2, gossip.network.agents, gossip))
         assert ready.block == expected
     gossip = fb.gossip.max_degree(network)
-    W, weights = gossip.matrix.toarray(), accelerated.chebyshev_weights(gossip.sigma2, 60)
+    W, weights = gossip.matrix.toarray(), oracle.chebyshev(gossip.sigma2, 60)
     left = oracle.accelerated_gossip(np.eye(36), W, weights) - 1 / 36
     assert np.linalg.norm(left, 2) <= 0.1
     random = fb.BlockGossip().set_up(Setting(2, 36, fb.gossip.random_edge(network)))

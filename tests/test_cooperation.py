@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,8 +176,9 @@ def test_what_is_wrong_is_named() -> None:
         fb.DelayedFTRL(0)
     with pytest.raises(ValueError, match="hops must be a whole number of at least 1, not 0"):
         fb.Exp3Coop(hops=0)
+    other: Any = "other"
     with pytest.raises(ValueError, match="constants must be 'experimental' or 'published'"):
-        fb.FedFTRL("other")  # type: ignore[arg-type]  # what is tested
+        fb.FedFTRL(other)
     with pytest.raises(ValueError, match="truncation must be a finite number >= 0, not -1"):
         fb.FedFTRL(truncation=-1)
     with pytest.raises(ValueError, match="entropy_scale must be above 0"):

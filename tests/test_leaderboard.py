@@ -271,7 +271,7 @@ def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
 ) -> None:
     tuned: set[int] = set()
     judged: set[int] = set()
-    play, by_agent = tuning.play.play, leaderboard.by_agent
+    play, regret_of = tuning.play.play, suite.regret_of
 
     def tuning_on(problem: Any, *rest: Any) -> Any:
         tuned.update([int(problem.seed), rest[3]])
@@ -279,10 +279,10 @@ def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
 
     def judging_on(problems: Any, *rest: Any) -> Any:
         judged.update(int(problem.seed) for problem in problems)
-        return by_agent(problems, *rest)
+        return regret_of(problems, *rest)
 
     monkeypatch.setattr(tuning.choice, "play", tuning_on)
-    monkeypatch.setattr(leaderboard, "by_agent", judging_on)
+    monkeypatch.setattr(suite, "regret_of", judging_on)
     seeds = suite.fresh_seeds(0, 2)
     before = compilations()
     entries = leaderboard.play(

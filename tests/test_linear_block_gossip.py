@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits import accelerated
 from fedbandits.algorithms.base import Setting
 from fedbandits.config import load_config
 from fedbandits.engine.simulate import setting_of
@@ -27,6 +26,7 @@ from .instances import (
     planar,
     random_losses,
 )
+from .oracle_block_gossip import chebyshev
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 2))
 
@@ -184,7 +184,7 @@ def test_block_is_the_fewest_steps_that_agree() -> None:
     left = []
     for steps in (ready.block - 1, ready.block):
         x, before = np.eye(8) - 1 / 8, np.eye(8) - 1 / 8
-        for weight in accelerated.chebyshev_weights(gossip.sigma2, steps):
+        for weight in chebyshev(gossip.sigma2, steps):
             x, before = weight * W @ x + (1 - weight) * before, x
         left.append(np.linalg.norm(x, 2))
     assert left[1] <= 0.1 < left[0]

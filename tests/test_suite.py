@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -122,8 +123,8 @@ def test_the_default_adapts_to_the_losses() -> None:
 
     gossip = fb.gossip.max_degree(fb.networks.grid(4, 4))
 
-    def regret(make: object, rate: fb.FedExp3) -> float:
-        problems = [make(16, 8, 1000, seed=seed) for seed in range(4)]  # type: ignore[operator]
+    def regret(make: Callable[..., fb.Problem], rate: fb.FedExp3) -> float:
+        problems = [make(16, 8, 1000, seed=seed) for seed in range(4)]
         found = simulate_draws(problems, rate, gossip, runs=2).isel(time=-1)
         return float(found["expected_regret"].mean())
 

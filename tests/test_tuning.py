@@ -163,9 +163,11 @@ def test_what_was_given_is_played_apart_where_it_is_of_another_kind() -> None:
     """Its learning rate decays, and no constant does."""
     given = fb.FedExp3(anytime(1.0), power(0.05, 1 / 3))
     choice = tuning.choose(PROBLEM, given, GOSSIP, budget=4, runs=2, draws=1)
-    assert choice.given is None
-    assert all(isinstance(c.learning_rate, Constant) for c in choice.candidates)  # type: ignore[attr-defined]
-    said = tuning.report(PROBLEM, choice.winner, given, GOSSIP, runs=2, draws=2)
+    assert choice.given == 3
+    assert [x["learning_rate"]["name"] for x in choice.settings] == ["Constant"] * 3 + ["Anytime"]
+    alone = tuning.choose(PROBLEM, given, GOSSIP, candidates=[given], runs=2, draws=1)
+    np.testing.assert_array_equal(choice.regret[3], alone.regret[0])
+    said = tuning.report(PROBLEM, choice.candidates[0], given, GOSSIP, runs=2, draws=2)
     assert said.given[0].config["algorithm"]["learning_rate"]["name"] == "Anytime"
     assert said.tuned[0].config["algorithm"]["learning_rate"]["name"] == "Constant"
 

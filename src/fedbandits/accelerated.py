@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from .arrays import Array
-from .checks import number, whole
+from .checks import number
 
 if TYPE_CHECKING:
     from .gossip import Gossip
@@ -48,20 +48,6 @@ def best_momentum(sigma2: float) -> float:
 def next_weight(weight: Array, sigma2: Array) -> Array:
     """Chebyshev's ω_{b+1} = 1/(1 - σ2² ω_b / 4); to get ω_2 = 2/(2 - σ2²) from ω_1 = 1, pass 2."""
     return 1.0 / (1.0 - sigma2**2 * weight / 4.0)
-
-
-def chebyshev_weights(sigma2: float, steps: int) -> list[float]:
-    """ω_1, ..., ω_steps, for eigenvalues in [-σ2, σ2]; they tend to 1 + κ*.
-
-    Example:
-        >>> [round(weight, 4) for weight in chebyshev_weights(0.8, 4)]
-        [1.0, 1.4706, 1.3077, 1.2646]
-    """
-    sigma2 = _sigma(sigma2)
-    weights = [1.0, next_weight(2.0, sigma2)]
-    while len(weights) < whole(steps, "steps", least=1):
-        weights.append(next_weight(weights[-1], sigma2))
-    return weights[:steps]
 
 
 def chebyshev_steps(sigma2: float, tolerance: float) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from .files import atomic_path
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
@@ -58,6 +59,27 @@ def band(values: xr.DataArray, level: float = LEVEL) -> Band:
         return Band(mean, mean * np.nan, mean * np.nan)
     half = stdtrit(runs - 1, (1 + level) / 2) * values.std("run", ddof=1) / np.sqrt(runs)
     return Band(mean, mean - half, mean + half)
+
+
+class Interval(NamedTuple):
+    """A mean and its confidence limits; NaN limits for a single value."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(values: npt.ArrayLike, level: float = LEVEL) -> Interval:
+    """Mean of independent values and its interval, mean ± t · s/√n.
+
+    Example:
+        >>> interval([1.0, 2.0, 3.0])
+        Interval(mean=2.0, low=-0.484..., high=4.484...)
+    """
+    import xarray as xr
+
+    sample = xr.DataArray(np.asarray(values, np.float64).ravel(), dims="run")
+    return Interval(*(float(part) for part in band(sample, level)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,7 @@ class Anytime:
 class SmallLoss:
     """A learning rate that falls with the loss of the best arm, as each agent estimates it."""
 
-    c: float
+    c: float = 2.0
 
     def __post_init__(self) -> None:
         _nonnegative(self, "c")
@@ -142,7 +142,7 @@ def anytime(c: float = 1.0) -> Anytime:
     return Anytime(c)
 
 
-def small_loss(c: float = 2.0) -> SmallLoss:
+def small_loss(c: float = SmallLoss.c) -> SmallLoss:
     """The learning rate c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z(i)))), FedExp3's default.
 
     z(i) estimates the loss of arm i so far, so the rate is high while some arm has lost little,

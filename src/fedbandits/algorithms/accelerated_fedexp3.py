@@ -77,7 +77,7 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(2.0),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
         momentum: float | None = None,
     ) -> None:

@@ -105,7 +105,7 @@ class ExploringWeights(Algorithm[LossEstimates]):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(2.0),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))

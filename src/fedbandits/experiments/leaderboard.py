@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fedbandits.algorithms import AnyAlgorithm
-    from fedbandits.tuning import Choice
 
 RUNS = 12
 """Draws of the losses, each with its own draw of the agents' randomness."""
@@ -148,7 +147,10 @@ def play(
             if (winner := tuned(algorithms[name], make, gossip, seeds.tuning)) is not None:
                 variants[TUNED] = winner
             entries += [
-                Entry(name, label, family, network, *by_agent(judging, player, gossip, seeds))
+                Entry(
+                    *(name, label, family, network),
+                    *suite.regret_of(judging, player, gossip, seeds.judging[0]),
+                )
                 for label, player in variants.items()
             ]
         return entries
@@ -173,39 +175,15 @@ def tuned(
     if not tunable(algorithm, setting_of(problem, gossip)):
         return None
 
-    def best(candidates: list[AnyAlgorithm] | None = None) -> Choice:
-        return choose(
-            *(problem, algorithm, gossip),
-            candidates=candidates,
-            budget=BUDGET,
-            runs=TUNING_RUNS,
-            draws=TUNING_DRAWS,
-            seed=seeds[0],
-            progress=False,
-        )
-
-    choice = best()
-    if choice.given is None:
-        # It has another kind of rate than the grid and was left out; the budget has room for it.
-        itself = best([algorithm])
-        if itself.regret.mean() <= choice.regret.mean(axis=1).min():
-            return algorithm
+    choice = choose(
+        *(problem, algorithm, gossip),
+        budget=BUDGET,
+        runs=TUNING_RUNS,
+        draws=TUNING_DRAWS,
+        seed=seeds[0],
+        progress=False,
+    )
     return choice.winner
-
-
-def by_agent(
-    problems: list[fb.problems.Problem],
-    algorithm: AnyAlgorithm,
-    gossip: fb.Gossip,
-    seeds: suite.Seeds,
-) -> tuple[Floats, Floats]:
-    """Expected regret at T, `[draws, agents]`, and that of uniform play, `[draws]`."""
-    from fedbandits.engine.draws import simulate_draws
-
-    found = simulate_draws(problems, algorithm, gossip, seed=seeds.judging[0]).isel(time=-1, run=0)
-    by_arm = found["arm_loss"]
-    uniform = by_arm.mean("arm") - by_arm.min("arm")
-    return found["expected_regret"].to_numpy(), uniform.to_numpy()
 
 
 def share(entries: Iterable[Entry], agent: str = "mean") -> Interval:

@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.results import band
+from fedbandits.results import Interval, interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,28 +21,9 @@ if TYPE_CHECKING:
 In = TypeVar("In")
 Out = TypeVar("Out")
 
+__all__ = ["Interval", "curves", "exponent", "in_threads", "interval", "resamples", "span"]
+
 BOOTSTRAPS = 2000
-
-
-class Interval(NamedTuple):
-    """A mean and its confidence limits; NaN limits for a single value."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
-    """Mean of independent values and its interval, mean ± t · s/√n.
-
-    Example:
-        >>> interval([1.0, 2.0, 3.0])
-        Interval(mean=2.0, low=-0.484..., high=4.484...)
-    """
-    import xarray as xr
-
-    sample = xr.DataArray(np.asarray(values, np.float64).ravel(), dims="run")
-    return Interval(*(float(part) for part in band(sample, level)))
 
 
 def exponent(x: npt.ArrayLike, samples: npt.ArrayLike, seed: int = 0) -> Interval:

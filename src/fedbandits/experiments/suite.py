@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from fedbandits.algorithms import AnyAlgorithm
+
 ROWS, COLS = 6, 6
 AGENTS = ROWS * COLS
 ARMS = 20
@@ -197,7 +199,7 @@ def play(chosen: Mapping[str, Family], seeds: Seeds) -> list[Case]:
             for label, player in players.items()
         }
         at_edge = place in (0, len(CONSTANTS) - 1)
-        regret = {label: values for label, (values, _) in found.items()}
+        regret = {label: values.mean(axis=1) for label, (values, _) in found.items()}
         return Case(name, network, CONSTANTS[place], at_edge, regret, found[DEFAULT][1])
 
     cells = [(name, network) for name in chosen for network in gossips]
@@ -206,18 +208,18 @@ def play(chosen: Mapping[str, Family], seeds: Seeds) -> list[Case]:
 
 def regret_of(
     problems: list[fb.problems.Problem],
-    algorithm: fb.FedExp3,
+    algorithm: AnyAlgorithm,
     gossip: fb.Gossip,
     seed: int,
     runs: int = 1,
 ) -> tuple[Floats, Floats]:
-    """Expected regret at T, mean over agents and runs, and that of uniform play, `[draws]`."""
+    """Expected regret at T, `[draws, agents]`, mean over runs, and uniform play's, `[draws]`."""
     from fedbandits.engine.draws import simulate_draws
 
     found = simulate_draws(problems, algorithm, gossip, runs=runs, seed=seed).isel(time=-1)
     by_arm = found["arm_loss"]
     uniform = by_arm.mean("arm") - by_arm.min("arm")
-    regret = found["expected_regret"].mean(["run", "agent"])
+    regret = found["expected_regret"].mean("run")
     return regret.to_numpy(), uniform.to_numpy()
 
 

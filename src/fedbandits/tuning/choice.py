@@ -40,7 +40,7 @@ class Choice:
         winner: the candidate of the smallest mean regret.
         candidates: all of them, in the order of the grid.
         settings: each of them as plain data, with what it took from the network filled in.
-        given: which of them was given; None if it could not be played with the others.
+        given: which of them was given; None if `candidates` are without it.
         regret: at T, expected, the mean over agents and runs: `[candidate, draw]`.
         seeds: of the draws.
         edges: parameters of which the winner has the smallest or largest value tried.
@@ -90,14 +90,15 @@ def choose(
     """The candidate of the smallest expected regret at T, the mean over agents, runs and draws.
 
     All candidates face the same losses with the same randomness, in one compiled program; in
-    several calls of it only where they are too large for one.
+    several calls of it only where they are too large for one. What is tuned is a candidate too; if
+    it is of another kind than the grid (its learning rate is a schedule, say) by a program of its
+    own.
 
     Args:
         problem: the losses.
-        algorithm: what is tuned; it is a candidate itself if it differs from the grid in numbers
-            alone (not if its learning rate is a schedule that decays, for example).
+        algorithm: what is tuned.
         gossip: the network and its matrix.
-        candidates: exactly these, which differ in numbers alone, instead of a grid.
+        candidates: exactly these instead of a grid.
         ranges: of the grid, by parameter, instead of `knobs.RANGES`.
         budget: the most candidates, what was given included.
         runs: of each candidate on each draw.
@@ -117,7 +118,6 @@ def choose(
         >>> choice.regret.shape
         (2, 2)
     """
-    from fedbandits.engine.batch import alike
     from fedbandits.engine.simulate import setting_of
 
     budget = checks.whole(budget, "budget", least=2)
@@ -130,7 +130,7 @@ def choose(
         tried = knobs.grid(algorithm, setting, problem.horizon, budget - 1, ranges)
         played = knobs.combinations(algorithm, tried)
         given = _place(played, algorithm)
-        if given is None and alike([each.set_up(setting) for each in (algorithm, played[0])]):
+        if given is None:
             given = len(played)
             played.append(algorithm)
     else:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fedbandits.engine.simulate import DType
-    from fedbandits.experiments.measure import Interval
-    from fedbandits.results import Result
+    from fedbandits.results import Interval, Result
 
 logger = logging.getLogger("fedbandits")
 
@@ -63,7 +62,7 @@ class Report:
         """
         import pandas as pd
 
-        from fedbandits.experiments.measure import interval
+        from fedbandits.results import interval
 
         rows = {}
         for agent in AGENTS:
@@ -77,7 +76,7 @@ class Report:
 
     def difference(self) -> Interval:
         """Regret of the mean agent, tuned minus given, with its 95% interval."""
-        from fedbandits.experiments.measure import interval
+        from fedbandits.results import interval
 
         tuned, given = (_values(r, "mean agent", self.unit) for r in (self.tuned, self.given))
         return interval(tuned - given)
@@ -112,26 +111,17 @@ def report(
 
     Arguments as those of `choose`, with which no seed is shared, whatever `seed` is.
     """
-    from fedbandits.engine.batch import alike
-    from fedbandits.engine.simulate import setting_of
-
     runs = checks.whole(runs, "runs", least=1)
     redrawn = draws_losses(problem)
     seeds = stage_seeds("fresh", draws if redrawn else 1, seed, problem)
     if progress is not False:
         logger.info("report: %d runs, on %s", runs, in_words(len(seeds), redrawn))
-    setting = setting_of(problem, gossip)
-    if describe(tuned) == describe(given):
-        calls = [[tuned]]  # nothing was better than what was given
-    elif alike([each.set_up(setting) for each in (tuned, given)]):
-        calls = [[tuned, given]]
-    else:
-        calls = [[tuned], [given]]
+    # Where nothing was better than what was given, once is enough.
+    both = [tuned] if describe(tuned) == describe(given) else [tuned, given]
     pairs = []
     for drawn in seeds:
-        fresh = redraw(problem, drawn)
-        played = [play(fresh, call, gossip, runs, drawn, dtype, progress) for call in calls]
-        pairs.append((played[0][0], played[-1][-1]))
+        played = play(redraw(problem, drawn), both, gossip, runs, drawn, dtype, progress)
+        pairs.append((played[0], played[-1]))
     return Report(tuple(a for a, _ in pairs), tuple(b for _, b in pairs), seeds, redrawn)
 
 

@@ -1,4 +1,4 @@
-"""Algorithms that differ in numbers alone, played side by side."""
+"""Algorithms played side by side, on the same losses with the same randomness."""
 
 from __future__ import annotations
 
@@ -26,21 +26,40 @@ def play(
     dtype: DType,
     progress: bool | None,
 ) -> list[Result]:
-    """All results, in as few calls as memory allows."""
+    """All results: one call for those that differ in numbers alone, more where memory asks."""
     from fedbandits.engine.batch import simulate_each
     from fedbandits.sweeps.plan import MOST_NUMBERS
 
     room = max(1, MOST_NUMBERS // (problem.agents * problem.arms * runs))
-    calls = np.array_split(np.arange(len(algorithms)), -(-len(algorithms) // room))
-    return [
-        result
-        for numbers in calls
-        for result in simulate_each(
-            *(problem, [algorithms[h] for h in numbers], gossip, runs, seed),
-            dtype=dtype,
-            progress=progress,
-        )
-    ]
+    results: dict[int, Result] = {}
+    for alike in _kinds(problem, algorithms, gossip):
+        for numbers in np.array_split(alike, -(-len(alike) // room)):
+            each = [algorithms[h] for h in numbers]
+            played = simulate_each(
+                *(problem, each, gossip, runs, seed), dtype=dtype, progress=progress
+            )
+            results |= dict(zip(numbers.tolist(), played, strict=True))
+    return [results[h] for h in range(len(algorithms))]
+
+
+def _kinds(
+    problem: Problem, algorithms: Sequence[AnyAlgorithm], gossip: Gossip | None
+) -> list[list[int]]:
+    """Which algorithms one program can play."""
+    from fedbandits.engine.batch import alike
+    from fedbandits.engine.simulate import setting_of
+
+    setting = setting_of(problem, gossip)
+    ready = [algorithm.set_up(setting) for algorithm in algorithms]
+    kinds: list[list[int]] = []
+    for h in range(len(ready)):
+        for kind in kinds:
+            if alike([ready[kind[0]], ready[h]]):
+                kind.append(h)
+                break
+        else:
+            kinds.append([h])
+    return kinds
 
 
 def at_end(result: Result) -> npt.NDArray[np.float64]:
