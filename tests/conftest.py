@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .salt import SALT, shift_every_seed
+
 # What commands compile is kept in a folder of this test run's own, not in the user's.
 _caches = tempfile.TemporaryDirectory()
 os.environ["XDG_CACHE_HOME"] = _caches.name
@@ -20,6 +22,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fedbandits")
+shift_every_seed()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if SALT:
+        pinned = [item for item in items if item.get_closest_marker("pinned")]
+        config.hook.pytest_deselected(items=pinned)
+        items[:] = [item for item in items if item not in pinned]
 
 
 @pytest.fixture(autouse=True)

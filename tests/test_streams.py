@@ -9,6 +9,7 @@ import pytest
 from fedbandits.streams import ACTIONS, LOSSES, round_key, words
 
 
+@pytest.mark.pinned
 @pytest.mark.parametrize("shape", [(7,), (1,), (3, 5), (2, 3, 4), (36, 21)])
 def test_words_are_those_of_jax_random(shape: tuple[int, ...]) -> None:
     for which, seed, t in ((LOSSES, 0, 1), (ACTIONS, 7, 12_800), (ACTIONS, 2**32 - 1, 2**31 - 1)):
