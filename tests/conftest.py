@@ -25,6 +25,12 @@ settings.load_profile("fedbandits")
 shift_every_seed()
 
 
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads it
+def pytest_configure(config: pytest.Config) -> None:
+    if SALT:
+        config.option.hypothesis_seed = str(SALT)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if SALT:
         pinned = [item for item in items if item.get_closest_marker("pinned")]
