@@ -190,30 +190,6 @@ def test_the_second_call_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(clock, None) is None
 
 
-@pytest.mark.parametrize(("itself", "wins"), [(2.0, True), (4.0, False)])
-def test_an_algorithm_is_a_candidate_itself(
-    monkeypatch: pytest.MonkeyPatch, itself: float, wins: bool
-) -> None:
-    """Also where its rate is of another kind than the grid's; on the same draws."""
-    default, constant, asked = fb.FedExp3(), fb.FedExp3(0.1), []
-
-    def choose(*_: Any, candidates: Any, **options: Any) -> Any:
-        asked.append(options)
-        regret = [[5.0, 5.0], [2.0, 4.0]] if candidates is None else [[itself, itself]]
-        return SimpleNamespace(
-            winner=constant if candidates is None else candidates[0],
-            given=None if candidates is None else 0,
-            regret=np.array(regret),
-        )
-
-    monkeypatch.setattr(tuning, "choose", choose)
-    gossip = suite.networks()["grid"]
-    found = leaderboard.tuned(default, suite.families()[FAMILY].make, gossip, range(4, 6))
-    assert found is (default if wins else constant)
-    assert asked[0] == asked[1]
-    assert asked[0]["seed"] == 4
-
-
 def test_quick_writes_what_it_says(quick: tuple[Path, Section]) -> None:
     out, section = quick
     assert {file.name for file in out.iterdir()} == set(section.files)
