@@ -141,7 +141,25 @@ def test_breakdowns_and_words() -> None:
     assert "Exp3Coop pays least" in words
     assert "(20.0 ± 0.0 % of" in words
     assert "then FedExp3 (50.0 ± 0.0 %); tuned for each case, FedExp3 (40.0 ± 0.0 %)" in words
-    assert words.endswith("leave the agents of Exp3Coop.")
+    assert "leave the agents of Exp3Coop. The default rate of FedExp3" in words
+
+
+def test_what_was_chosen_in_view_of_the_families_is_said_beside_the_numbers() -> None:
+    entries, costs = by_hand()
+    said = (*leaderboard.findings(entries, costs), leaderboard.board(entries, costs, "").note)
+    assert all("was chosen with these families, among others, in view" in words for words in said)
+    # Who has that rate is who is named.
+    named = [name for name, rate in rates().items() if rate == fb.schedules.small_loss()]
+    assert named == ["FedExp3", "Exp3", "AcceleratedFedExp3"]
+    assert all(
+        f"{name} " in leaderboard.IN_VIEW or f"{name}, " in leaderboard.IN_VIEW for name in named
+    )
+
+
+def rates() -> dict[str, Any]:
+    """The default rate of every algorithm that has one."""
+    players = leaderboard.players()
+    return {n: p.learning_rate for n, p in players.items() if hasattr(p, "learning_rate")}
 
 
 def test_who_sees_all_losses_does_not_win_among_bandits() -> None:

@@ -85,6 +85,7 @@ def test_the_verdict_says_what_is_met(default: float, switching: float, met: lis
     (words,) = suite.findings(cases)
     said = [word.partition(";")[0].partition(")")[0] for word in words.split("goal ")[1:]]
     assert [part.endswith("met") for part in said] == [bool(m) for m in met]
+    assert "were chosen with these families in view" in words
 
 
 @pytest.mark.usefixtures("small")

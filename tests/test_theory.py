@@ -55,6 +55,9 @@ def test_regret_is_below_the_upper_bound(made: tuple[Path, Section]) -> None:
     assert (upper["gamma"] < 1).all()
     assert (upper["high"] < upper["bound"]).all()
     assert (upper["bound"] < upper["time"]).sum() == 2  # where it says something
+    of_figure1 = fb.gossip.max_degree(fb.networks.grid(6, 6), lazy=False)
+    bound = fb.bounds.upper_bound(of_figure1, arms=20, horizon=3000)
+    assert f"figure 1, left: {bound:,.0f} at T = 3,000" in made[1].paragraphs[1]
 
 
 def test_a_near_agent_does_beat_it() -> None:

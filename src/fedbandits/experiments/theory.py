@@ -19,6 +19,7 @@ import numpy as np
 
 import fedbandits as fb
 
+from . import figure1
 from .figure1 import EXPLORATION, LEARNING_RATE
 from .measure import exponent, in_threads, interval, span
 from .section import Options, Picture, Section, Table
@@ -304,6 +305,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
     half = int(((exponents["low"] <= 0.5) & (exponents["high"] >= 0.5)).sum())
     below = int((upper["high"].fillna(upper["mean"]) < upper["bound"]).sum())  # one run: no band
     said = int((upper["bound"] < upper["time"]).sum())
+    of_figure1 = fb.gossip.max_degree(fb.networks.grid(figure1.ROWS, figure1.COLS), lazy=False)
+    there = fb.bounds.upper_bound(of_figure1, arms=figure1.ARMS, horizon=figure1.HORIZON)
     return [
         f"Lower bound. The far agent's regret equals the exact value within its interval at "
         f"{covered} of {len(points)} points, for FedHedge, which sees all losses, as for FedExp3 "
@@ -311,7 +314,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
         "fits.",
         f"Upper bound. The worst agent's regret is below Theorem 3 at {below} of {len(upper)} "
         f"points (the bound is {(upper['bound'] / upper['mean']).min():.1f} times it or more). At "
-        f"{said} of them the bound is below T; above T it says nothing.",
+        f"{said} of them the bound is below T; above T it says nothing, as for figure 1, left: "
+        f"{there:,.0f} at T = {figure1.HORIZON:,}.",
     ]
 
 
