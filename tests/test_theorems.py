@@ -8,6 +8,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import bounds
+from fedbandits.theorems import amount
 
 mpl.use("agg")
 
@@ -46,6 +47,16 @@ def test_every_theorem_beside_the_measured(fedexp3: fb.Result) -> None:
     assert needed > 400
     remark = play(fb.FedExp3(), SLOW).bounds()["remark"]["Theorem 3, upper bound"]
     assert f"γ_T <= 1 does not hold before T = {needed:,.0f}" in remark
+
+
+def test_what_is_printed_is_whole(fedexp3: fb.Result) -> None:
+    table = fedexp3.bounds()
+    assert table["remark"].str.len().max() > 50  # where pandas cuts off
+    printed = " ".join(str(table).split())
+    for name, value, remark in table.itertuples():
+        assert f"{name} {amount(value)} {remark}" in printed
+    assert max(map(len, str(table).splitlines())) <= 110
+    assert "..." not in table._repr_html_()
 
 
 def test_before_tuning_only_for_rates_of_the_round_alone() -> None:
