@@ -108,7 +108,7 @@ def test_plot_several(tmp_path: Path) -> None:
     assert (tmp_path / "all.pdf").read_bytes().startswith(b"%PDF")
     assert legend_of(ax) == ["FedExp3, learning_rate=0.1", "FedExp3, learning_rate=0.2", "Exp3"]
     for line, result in zip(ax.lines, (a, b, c), strict=True):
-        np.testing.assert_allclose(line.get_ydata(), result.dataset["regret"].mean("run"))
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), result.band().mean)
     assert len({line.get_color() for line in ax.lines}) == len(ax.collections) == 3
     assert legend_of(fb.plot({"slow": a, "fast": b})) == ["slow", "fast"]
     assert legend_of(fb.plot(a, b, label=["slow", "fast"])) == ["slow", "fast"]

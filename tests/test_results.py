@@ -134,7 +134,8 @@ def test_best_arm(result: fb.Result) -> None:
         "recommended_arm": (("run", "agent"), chosen),
     }
     best = with_names(result, **changes).best_arm
-    assert best == ("coffee", "cocoa", pytest.approx(0.1), pytest.approx(2 / 3))
+    assert (best.arm, best.second) == ("coffee", "cocoa")
+    assert (best.gap, best.agreement) == pytest.approx((0.1, 2 / 3))
     words = "coffee, its mean loss 0.1 below cocoa's; recommended by 67% of agents and runs"
     assert str(best) == words
     assert repr(best) == f"BestArm({words})"

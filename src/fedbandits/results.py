@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .engine.communication import Communication
     from .engine.record import Record
     from .gossip import Gossip
+    from .theorems import BoundsTable
 
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
@@ -270,11 +271,14 @@ class Result:
             save_figure(figure_of(ax), path)
         return ax
 
-    def bounds(self, gossip: Gossip | None = None) -> pd.DataFrame:
+    def bounds(self, gossip: Gossip | None = None) -> BoundsTable:
         """What the paper's theorems say at T beside what was measured.
 
         Args:
             gossip: needed for a result loaded from a file whose network has no name.
+
+        Returns:
+            a DataFrame with the columns `value` and `remark`, whose remarks print whole.
         """
         from .theorems import bounds_table, checked, gossip_of
 
