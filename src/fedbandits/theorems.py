@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # at once: this module is loaded only where bounds are asked for
 
 from . import accelerated, bounds, gossip, networks, schedules
 from .describe import describe
