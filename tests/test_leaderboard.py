@@ -183,7 +183,6 @@ def test_the_picture_is_readable() -> None:
         "as it comes",
         "tuned for each case",
     ]
-    assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         *("Uniform", "FedExp3", "Exp3Coop", "Exp3")
     ]

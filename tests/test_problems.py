@@ -122,7 +122,9 @@ def test_table_names_reach_the_result() -> None:
     assert result.dataset["arm"].values.tolist() == ["arm0", "arm1"]
     assert result.dataset["agent"].values.tolist() == ["agent0", "agent1"]
     assert set(result.recommended_arm.values.ravel()) <= {"arm0", "arm1"}
-    assert "worst agent (agent" in str(result.summary())
+    assert f"worst agent ({result.worst_agent})" in str(result.summary())
+    assert result.worst_agent in ("agent0", "agent1")
+    assert result.best_arm.arm in ("arm0", "arm1")
 
 
 def test_agents_of_a_table_and_of_a_network_are_the_same_agents() -> None:

@@ -321,7 +321,7 @@ RIGHT = Picture(
 
 def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     """The curves, the published values as crosses, and uniform play leaving through the top."""
-    from fedbandits.plots import figure_of, new_legend, plot_regret
+    from fedbandits.plots import figure_of, legend_below, plot_regret
 
     ax = plot_regret(results)
     rounds = [t for _, t in PUBLISHED_LEFT]
@@ -330,13 +330,13 @@ def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     ax.set_xlim(0, HORIZON)
     ax.set_ylim(0, 1.3 * max(values))
     ax.set_title(f"{ROWS} × {COLS} grid, {ARMS} arms", fontsize="medium")
-    new_legend(ax, ncols=2)
+    legend_below(ax)
     return figure_of(ax)
 
 
 def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
     """The nine networks, their line, and the published points as crosses."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes
 
     ax = new_axes()
     half = (panel["above_high"] - panel["above_low"]) / 2
@@ -357,8 +357,10 @@ def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
             rotation=90,
             ha="center",
         )
-    ax.margins(x=0.08, y=0.16)
+    ax.margins(x=0.08, y=0.08)
+    low, high = ax.get_ylim()
+    ax.set_ylim(top=high + 0.3 * (high - low))  # room for the names
     ax.set_xlabel(r"$(1 - \sigma_2(W))^{-1/3}$")
     ax.set_ylabel(f"cumulative regret at $T = {HORIZON}$,\nmean over agents")
-    ax.legend(frameon=False, loc="lower right")
+    legend_below(ax)
     return figure_of(ax)

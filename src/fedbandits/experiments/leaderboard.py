@@ -359,7 +359,7 @@ PICTURE = Picture(
 
 def draw(entries: list[Entry]) -> Figure:
     """One row for each algorithm; shares of 0 or less have no place on a log axis."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     names = ranked(entries)[::-1]
     ax = new_axes(height=1.2 + 0.28 * len(names))
@@ -380,6 +380,5 @@ def draw(entries: list[Entry]) -> Figure:
     plain_log(ax, y=False)
     ax.set_yticks(range(len(names)), names)
     ax.set_xlabel("regret on families 1 to 4, % of uniform play's")
-    # Above the axes: rows lie anywhere between best and worst.
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
+    legend_below(ax)
     return figure_of(ax)

@@ -386,7 +386,7 @@ PICTURE = Picture(
 
 def draw(cases: list[Case]) -> Figure:
     """The ratios of families 1 to 4."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     stationary = split(cases)[0]
@@ -406,5 +406,5 @@ def draw(cases: list[Case]) -> Figure:
     ax.set_xticks(x, [f"{case.family}, {case.network}" for case in stationary], rotation=90)
     ax.tick_params(axis="x", labelsize="x-small")
     ax.set_ylabel("regret / best constant's")
-    ax.legend(frameon=False)
+    legend_below(ax)
     return figure_of(ax)

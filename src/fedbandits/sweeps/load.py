@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbandits.describe import label
 from fedbandits.results import DIMENSIONS
 
 from . import store
-from .grammar import label
 
 if TYPE_CHECKING:
     import xarray as xr
