@@ -1,34 +1,34 @@
-"""What float32 costs on long horizons: regret in float32 beside float64, paired.
+"""What float32 costs on long horizons: regret beside float64's, on the same losses and uniforms.
 
     for dtype in float32 float64; do
         python benchmarks/precision.py --algorithm FedExp3 --horizon 1000000 --dtype $dtype
-    done > a
-    python benchmarks/precision.py --table a
+    done >> benchmarks/results/precision.jsonl
 
-Same losses and same uniforms in both: a pair of runs is the same until rounding flips an arm
-for the first time, and chance alone tells them apart after that.
+A pair of runs is the same until rounding flips an arm for the first time, and chance alone tells
+them apart after that. `python docs/fill.py` makes the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from pathlib import Path
+import sys
+from collections.abc import Iterable
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
-from fedbandits.arrays import Array
-from fedbandits.engine.simulate import DType
 from fedbandits.results import interval
 
+if TYPE_CHECKING:
+    from fedbandits.arrays import Array
+    from fedbandits.engine.simulate import DType
+
 AGENTS, ARMS = 4, 4
+COLUMNS = ("algorithm", "losses", "T", "runs", "regret, float64", "float32 less float64, %")
 
 
 def coins(horizon: int) -> fb.Problem:
@@ -38,6 +38,9 @@ def coins(horizon: int) -> fb.Problem:
 
 def small(horizon: int) -> fb.Problem:
     """Losses far below 1, as those of rare events are: up to 0.1, one arm better by 0.01."""
+    import jax
+    import jax.numpy as jnp
+
     means = 0.06 - 0.01 * (jnp.arange(ARMS) == 1)
 
     def losses(t: Array) -> Array:
@@ -64,46 +67,40 @@ def regrets(name: str, problem: str, horizon: int, runs: int, dtype: DType) -> l
     return by_run
 
 
-def table(files: Sequence[Path]) -> str:
-    """A row for each pair of measurements in files of JSON lines."""
+def rows(cells: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """A row of the table for each pair of measurements, with 95% intervals."""
     found: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for line in (line for file in files for line in file.read_text().splitlines()):
-        cell = json.loads(line)
+    for cell in cells:
         place = cell["algorithm"], cell["problem"], cell["horizon"]
         found.setdefault(place, {})[cell["dtype"]] = np.array(cell["regret"])
-    rows = [
-        "| algorithm | losses | T | runs | regret, float64 | ± | bias of float32, % | ± |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for place, pair in sorted(found.items()):
+    table = []
+    for (name, problem, horizon), pair in sorted(found.items()):
         if len(pair) == 2:
             narrow, wide = pair["float32"], pair["float64"]
             level, by = interval(wide), interval(100 * (narrow - wide) / wide.mean())
-            rows.append(
-                f"| {place[0]} | {place[1]} | {place[2]:,} | {len(wide)} "
-                f"| {level.mean:,.1f} | {level.high - level.mean:,.1f} "
-                f"| {by.mean:+.2f} | {by.high - by.mean:.2f} |"
+            table.append(
+                [
+                    *(name, problem, f"{horizon:,}", str(len(wide))),
+                    f"{level.mean:,.1f} ± {level.high - level.mean:,.1f}",
+                    f"{by.mean:+.2f} ± {by.high - by.mean:.2f}",
+                ]
             )
-    return "\n".join(rows)
+    return table
 
 
 def main() -> None:
-    """One measurement as a line of JSON, or the table of many."""
+    """One measurement as a line of JSON."""
     parser = argparse.ArgumentParser(description="What float32 costs on long horizons.")
     parser.add_argument("--algorithm", choices=list(REGISTRY), default="FedExp3")
     parser.add_argument("--problem", choices=list(PROBLEMS), default="coins")
     parser.add_argument("--horizon", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=64)
     parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
-    parser.add_argument("--table", type=Path, nargs="+", help="files of such lines")
-    asked = parser.parse_args()
-    if asked.table:
-        print(table(asked.table))  # noqa: T201
-        return
-    cell = {k: v for k, v in vars(asked).items() if k != "table"}
+    cell = vars(parser.parse_args())
     began = perf_counter()
     regret = regrets(*(cell[k] for k in ("algorithm", "problem", "horizon", "runs", "dtype")))
-    print(json.dumps(cell | {"regret": regret, "seconds": perf_counter() - began}))  # noqa: T201
+    said = cell | {"regret": regret, "seconds": round(perf_counter() - began, 1)}
+    sys.stdout.write(json.dumps(said) + "\n")
 
 
 if __name__ == "__main__":

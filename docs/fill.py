@@ -10,6 +10,7 @@ that is kept there and in benchmarks/results. A place on a page stands between a
     <!-- findings: SECTION -->         what a part found, in words
     <!-- summary: paper -->            the paper beside what was measured; of several parts
     <!-- summary: speed -->            what is fast; of several benchmarks
+    <!-- summary: precision -->        what float32 costs on long horizons
     <!-- bench: FILE -->               the table in benchmarks/results/FILE.json
 
 SECTION is a name in KEPT_AS. Only what was made with the very commands there is kept, so that
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import ROOT, machine, table
+from benchmarks import precision as measure
 from benchmarks.rows import Row
 from fedbandits.experiments import BEYOND, REGISTRY
 
@@ -232,9 +234,20 @@ def speed(kept: Kept) -> str:
     return f"{markdown(columns, rows)}\nBy `make bench`.\n"
 
 
+def precision(kept: Kept) -> str:
+    """What float32 costs, algorithm by algorithm and horizon by horizon."""
+    note = (
+        "95% intervals over runs, whose differences are paired. Coins: losses of 0 and 1 with a "
+        "gap of 0.05; small: losses up to 0.1 with a gap of 0.01. Four agents on a ring, four arms."
+    )
+    found = markdown(measure.COLUMNS, measure.rows(kept["precision"]["cells"]), note)
+    return f"{found}\nBy `python benchmarks/precision.py`.\n"
+
+
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
     "paper": ({f"{h.section}{suffix}" for h in HEADLINES for suffix in ("", "_older")}, paper),
     "speed": ({"cpu-2-cores", "h200", "h200-million"}, speed),
+    "precision": ({"precision"}, precision),
 }
 """By name: what a summary is made from, and how."""
 
@@ -242,7 +255,9 @@ SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
 def all_kept() -> dict[str, dict[str, Any]]:
     """What every part and every benchmark has to say, by name."""
     files = sorted(KEPT.glob("*.json")) + sorted(MEASURED.glob("*.json"))
-    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    kept = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    lines = (MEASURED / "precision.jsonl").read_text(encoding="utf-8").splitlines()
+    return kept | {"precision": {"cells": [json.loads(line) for line in lines]}}
 
 
 def keep(file: Path) -> str | None:
