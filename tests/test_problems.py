@@ -151,7 +151,7 @@ def test_scaled_limits_are_reached_in_float32(low: float, high: float) -> None:
     np.testing.assert_array_equal(problem.block(1, 1), [[[0, 1], [1, 0]]])
     fb.simulate(problem, fb.Uniform(), runs=1)
     traced = fb.problems.from_function(
-        lambda t: jnp.asarray(values[0]), agents=2, arms=2, horizon=2
+        lambda t: jnp.asarray(values[0]), agents=2, arms=2, horizon=2, constant=True
     )
     fb.simulate(fb.problems.scaled(traced, low, high), fb.Uniform(), runs=1)
 
@@ -188,7 +188,7 @@ def test_a_changed_function_is_not_played_as_it_was() -> None:
 
     totals = []
     for level["value"] in (0.1, 0.9):
-        problem = fb.problems.from_function(losses, agents=2, arms=2, horizon=20)
+        problem = fb.problems.from_function(losses, agents=2, arms=2, horizon=20, constant=True)
         data = fb.simulate(problem, fb.Uniform(), runs=1).dataset
         totals.append(float(data["arm_loss"][-1, 0]))
     np.testing.assert_allclose(totals, [2, 18], rtol=1e-5)

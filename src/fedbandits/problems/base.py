@@ -40,6 +40,9 @@ class Problem(ABC):
     traced: ClassVar[bool] = True
     """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
 
+    constant: ClassVar[bool] = False
+    """Whether losses are meant to be the same in every round: traced ones without t are refused."""
+
     @property
     def check(self) -> Check:
         """When losses are checked: `before` the run, `during` it, or `never`.

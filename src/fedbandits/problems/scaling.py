@@ -34,6 +34,11 @@ class Scaled(Problem):
         return self.problem.traced
 
     @property
+    def constant(self) -> bool:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.constant
+
+    @property
     def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """As the problem inside."""
         return self.problem.agent_names
@@ -65,7 +70,12 @@ class Scaled(Problem):
 
     def losses(self, t: Array) -> Array:
         """(value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
-        return self._scale(self.problem.losses(t))
+        values = self.problem.losses(t)
+        if self.traced:  # limits are traced then; a NumPy array could not be scaled by them
+            import jax.numpy as jnp
+
+            values = jnp.asarray(values)
+        return self._scale(values)
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
         """Rounds `first` to `last`, `[C, N, K]`."""
