@@ -31,22 +31,36 @@ def new_axes(width: float = 5.0, height: float = 3.4) -> Axes:
     return ax
 
 
-def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
-    """Regret over time, one line and 95% band per result."""
+def plot_regret(
+    results: Mapping[str, Result], ax: Axes | None = None, *, dates: bool = True
+) -> Axes:
+    """Regret over time, one line and 95% band per result.
+
+    Args:
+        results: by the name of the curve.
+        ax: axes to draw on; new ones by default.
+        dates: time is the date where all results have dates, else the round.
+    """
     ax = new_axes() if ax is None else ax
+    # What the axes have already cannot be changed into dates.
+    dates = dates and (not ax.lines or ax.get_xlabel() == "date")
+    dates = dates and all("date" in result.dataset.coords for result in results.values())
     for i, (label, result) in enumerate(results.items()):
         # Continue the palette where earlier lines of the same axes left off.
         colour = COLOURS[len(ax.lines) % len(COLOURS)]
         mean, low, high = result.band("regret")
-        time = result.dataset["time"]
+        time = result.dataset["date" if dates else "time"]
         style = STYLES[i // len(COLOURS) % len(STYLES)]
         ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
         if result.dataset.sizes["run"] > 1:
             ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
-    ax.set_xlabel("round $t$")
+    ax.set_xlabel("date" if dates else "round $t$")
     ax.set_ylabel("cumulative regret, mean over agents")
     ax.margins(x=0)
-    ax.set_xlim(left=0)
+    if dates:
+        short_dates(ax)
+    else:
+        ax.set_xlim(left=0)
     ax.legend(title=_what_bands_cover(results), title_fontsize="small", frameon=False)
     return ax
 
@@ -62,6 +76,15 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="t: a bound above it is vacuous")
     ax.set_yscale("log")
     new_legend(ax, fontsize="small")
+
+
+def short_dates(ax: Axes) -> None:
+    """Dates along x as short as can be: what they share is written once."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def new_legend(ax: Axes, **options: Any) -> None:

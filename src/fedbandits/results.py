@@ -97,6 +97,8 @@ class Result:
     - `recommended_arm[run, agent]`: what the agent would most likely play in round T + 1 (a random
       one of equals)
 
+    Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
+
     All runs share one loss draw, so bands cover the agents' own randomness.
 
     `gossip` is what was simulated with; a file does not hold it.
@@ -192,6 +194,8 @@ class Result:
     ) -> Axes:
         """Regret over time with its 95% band; the legend says what the band covers.
 
+        Time is the date where the losses have dates, else the round.
+
         Args:
             ax: axes to draw on, for several results in one figure; new ones by default.
             label: the curve's name in the legend; the algorithm's by default.
@@ -201,7 +205,8 @@ class Result:
         """
         from .plots import plot_bounds, plot_regret, save_figure
 
-        ax = plot_regret({label or self.label: self}, ax=ax)
+        # Bounds are functions of the round.
+        ax = plot_regret({label or self.label: self}, ax=ax, dates=bounds is False)
         if bounds is not False:
             plot_bounds(self, None if bounds is True else bounds, ax)
         if path is not None:
@@ -286,6 +291,7 @@ def build_result(
     agent_names: tuple[str, ...] | None = None,
     arm_names: tuple[str, ...] | None = None,
     gossip: Gossip | None = None,
+    dates: np.ndarray[Any, Any] | None = None,
 ) -> Result:
     """A result from a finished record."""
     import xarray as xr
@@ -313,6 +319,7 @@ def build_result(
             "time": record.times,
             "agent": np.arange(agents) if agent_names is None else list(agent_names),
             "arm": np.arange(arms) if arm_names is None else list(arm_names),
+            **({} if dates is None else {"date": ("time", dates[record.times - 1])}),
         },
         attrs={
             "fedbandits_format": FORMAT,

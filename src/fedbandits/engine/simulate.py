@@ -165,6 +165,7 @@ def finish(
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,
         gossip,
+        problem.dates,
     )
 
 
