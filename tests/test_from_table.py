@@ -166,8 +166,7 @@ def test_plots_are_over_dates_where_there_are_some() -> None:
 
 def test_bounds_are_over_rounds() -> None:
     gossip = fb.gossip.max_degree(fb.networks.path(2))
-    result = fb.simulate(make(sales()), fb.Exp3(), gossip, runs=2)
-    assert result.plot(bounds=True).get_xlabel() == "round $t$"
+    assert play(make(sales())).plot(bounds=gossip).get_xlabel() == "round $t$"
 
 
 @pytest.mark.parametrize(

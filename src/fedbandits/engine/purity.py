@@ -41,7 +41,7 @@ def check_traced(problem: Problem) -> None:
     check_shape(one.out_info.shape, problem)
     if _constants(one.jaxpr) != _constants(other.jaxpr):
         raise ValueError(
-            f"{problem.title}: the losses of one round are others when asked for again: they use "
+            f"{problem.title}: the losses of one round differ when asked for again: they use "
             "random numbers, or something else that changes, from outside JAX, which would keep "
             f"those of one moment for all rounds. {_REMEDY}. For one matrix in all rounds, make it "
             "first and let the function return it, with constant=True"
