@@ -30,6 +30,7 @@ def plot(
     ax: Axes | None = None,
     label: str | Sequence[str] | None = None,
     path: str | Path | None = None,
+    dates: bool = True,
 ) -> Axes:
     """Regret over time of several results in one figure, each with its 95% band.
 
@@ -40,6 +41,7 @@ def plot(
             a layout gets matplotlib's constrained one, which makes room for it.
         label: the names in the legend, one for each result.
         path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
+        dates: time is the date where all results have dates, else the round.
 
     Returns:
         the axes, to change or add to.
@@ -52,7 +54,7 @@ def plot(
         >>> ax.get_legend_handles_labels()[1]
         ['Exp3, learning_rate=0.1', 'Exp3, learning_rate=1']
     """
-    ax = plot_regret(named(results, label), ax)
+    ax = plot_regret(named(results, label), ax, dates=dates)
     if path is not None:
         save_figure(figure_of(ax), path)
     return ax
@@ -68,22 +70,36 @@ def new_axes(width: float = 5.0, height: float = 3.8) -> Axes:
     return ax
 
 
-def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
-    """Regret over time, one line and 95% band per result."""
+def plot_regret(
+    results: Mapping[str, Result], ax: Axes | None = None, *, dates: bool = True
+) -> Axes:
+    """Regret over time, one line and 95% band per result.
+
+    Args:
+        results: by the name of the curve.
+        ax: axes to draw on; new ones by default.
+        dates: time is the date where all results have dates, else the round.
+    """
     ax = new_axes(height=3.4 + 0.15 * len(results)) if ax is None else ax
+    # What the axes have already cannot be changed into dates.
+    dates = dates and (not ax.lines or ax.get_xlabel() == "date")
+    dates = dates and all("date" in result.dataset.coords for result in results.values())
     for label, result in results.items():
         # Continue where earlier lines of the same axes left off.
         times_round, place = divmod(len(ax.lines), len(COLOURS))
         style, colour = STYLES[times_round % len(STYLES)], COLOURS[place]
         mean, low, high = result.band("regret")
-        time = result.dataset["time"]
+        time = result.dataset["date" if dates else "time"]
         ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
         if result.dataset.sizes["run"] > 1:
             ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
-    ax.set_xlabel("round $t$")
+    ax.set_xlabel("date" if dates else "round $t$")
     ax.set_ylabel("cumulative regret,\nmean over agents")
     ax.margins(x=0)
-    ax.set_xlim(left=0)
+    if dates:
+        short_dates(ax)
+    else:
+        ax.set_xlim(left=0)
     legend_below(ax, _what_bands_cover(results))
     return ax
 
@@ -99,6 +115,15 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="t: a bound above it is vacuous")
     ax.set_yscale("log")
     legend_below(ax)
+
+
+def short_dates(ax: Axes) -> None:
+    """Dates along x as short as can be: what they share is written once."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def legend_below(ax: Axes, title: str | None = None) -> None:

@@ -134,6 +134,8 @@ class Result:
     - `recommended_arm[run, agent]`: what the agent would most likely play in round T + 1 (a random
       one of equals)
 
+    Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
+
     All runs share one loss draw, so bands cover the agents' own randomness.
 
     `gossip` is what was simulated with; a file does not hold it.
@@ -253,7 +255,8 @@ class Result:
     ) -> Axes:
         """Regret over time with its 95% band; the legend says what the band covers.
 
-        `fb.plot` draws several results into one figure.
+        `fb.plot` draws several results into one figure. Time is the date where the losses have
+        dates, else the round.
 
         Args:
             ax: axes to draw on; new ones by default.
@@ -264,7 +267,8 @@ class Result:
         """
         from .plots import figure_of, plot, plot_bounds, save_figure
 
-        ax = plot(self, ax=ax, label=label)
+        # Bounds are functions of the round.
+        ax = plot(self, ax=ax, label=label, dates=bounds is False)
         if bounds is not False:
             plot_bounds(self, None if bounds is True else bounds, ax)
         if path is not None:
@@ -381,6 +385,7 @@ def build_result(
     agent_names: tuple[str, ...] | None = None,
     arm_names: tuple[str, ...] | None = None,
     gossip: Gossip | None = None,
+    dates: np.ndarray[Any, Any] | None = None,
 ) -> Result:
     """A result from a finished record."""
     import xarray as xr
@@ -408,6 +413,7 @@ def build_result(
             "time": record.times,
             "agent": np.arange(agents) if agent_names is None else list(agent_names),
             "arm": np.arange(arms) if arm_names is None else list(arm_names),
+            **({} if dates is None else {"date": ("time", dates[record.times - 1])}),
         },
         attrs={
             "fedbandits_format": FORMAT,

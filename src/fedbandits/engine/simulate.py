@@ -15,7 +15,7 @@ from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
-from fedbandits.problems.base import Problem, check_losses, check_shape
+from fedbandits.problems.base import Problem, check_losses
 from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
@@ -27,6 +27,7 @@ from .devices import one_per_core, spread
 from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .plan import plan
+from .purity import check_traced
 from .record import Record
 from .rounds import Carry, play_chunk
 
@@ -164,6 +165,7 @@ def finish(
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,
         gossip,
+        problem.dates,
     )
 
 
@@ -254,21 +256,10 @@ def _check_names(problem: Problem, gossip: Gossip | None) -> None:
     )
 
 
-# Traced once for each kind of problem and size, not with every simulation.
-_losses = jax.jit(lambda problem, t: problem.losses(t))
-
-
 def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
-        try:
-            shape = _losses.eval_shape(problem, jax.ShapeDtypeStruct((), np.int32)).shape
-        except TypeError as error:  # among them JAX's own, of plain NumPy or Python on a traced t
-            raise TypeError(
-                f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "
-                "losses in plain Python or NumPy, pass host=True to fb.problems.from_function"
-            ) from error
-        check_shape(shape, problem)
+        check_traced(problem)
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):

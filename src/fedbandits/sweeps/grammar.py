@@ -23,7 +23,7 @@ Registry = Mapping[str, Callable[..., Any]]
 SWEEP = "sweep"
 """The key of the explicit form, and the section that says which axes vary together."""
 
-RESERVED = {"run", "time", "agent", "arm", *DIMENSIONS}
+RESERVED = {"run", "time", "date", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
 
 _LISTS = re.compile(r"\b(list|tuple|Sequence|Iterable|ndarray|ArrayLike|Any)\b")
