@@ -10,6 +10,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.engine import mixing
+from fedbandits.engine.simulate import DType, precision, prepare
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
@@ -31,6 +32,20 @@ def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> N
     for name in ("regret", "expected_regret"):
         apart = (narrow[name] - wide[name]).isel(time=-1).to_numpy()
         assert abs(apart.mean()) < 6 * apart.std(ddof=1) / np.sqrt(60) + 1e-3, name
+
+
+def test_float32_beyond_what_was_measured_warns() -> None:
+    """And says so before the first round; float64 does not, nor a million rounds."""
+
+    def begin(horizon: int, dtype: DType) -> None:
+        problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=horizon)
+        prepare(problem, fb.Exp3(), None, 2, 0, "current", dtype)
+
+    with pytest.warns(UserWarning, match=r'1,000,001 rounds .* pass dtype="float64"'):
+        begin(1_000_001, "float32")
+    begin(1_000_000, "float32")
+    with precision("float64"):
+        begin(1_000_001, "float64")
 
 
 def products(lowered: str) -> list[str]:

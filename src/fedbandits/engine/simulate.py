@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -38,6 +39,9 @@ one_per_core()
 
 DType = Literal["float32", "float64"]
 
+FLOAT32_ROUNDS = 1_000_000
+"""Up to here float32 finds float64's regret, as far as was measured: benchmarks/RESULTS.md."""
+
 
 def simulate(
     problem: Problem,
@@ -65,7 +69,7 @@ def simulate(
         seed: of the agents' randomness.
         against: regret at time t is against the arm best up to t (`current`, the paper's
             definition), or against the arm best at T (`final`).
-        dtype: `float32` or `float64`.
+        dtype: `float32`, or `float64`, which horizons beyond a million rounds need.
         checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
             there and ends bit-identical to an undisturbed one.
         progress: show a progress bar; by default on a terminal only.
@@ -241,6 +245,13 @@ def _check_arguments(
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+    if dtype == "float32" and problem.horizon > FLOAT32_ROUNDS:
+        warnings.warn(
+            f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
+            f"{FLOAT32_ROUNDS:,} up to which regret was measured to be float64's; pass "
+            'dtype="float64", which takes up to twice as long',
+            stacklevel=4,
+        )
 
 
 def _check_names(problem: Problem, gossip: Gossip | None) -> None:
