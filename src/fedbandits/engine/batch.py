@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -14,6 +15,7 @@ from fedbandits.arrays import Array
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem
 
+from .checkpoint import Checkpoint
 from .chunks import play_chunks
 from .devices import spread
 from .mixing import Mixer
@@ -34,12 +36,15 @@ def simulate_each(
     *,
     against: Literal["current", "final"] = "current",
     dtype: DType = "float32",
+    checkpoint: str | Path | None = None,
     progress: bool | None = None,
 ) -> list[Result]:
     """What `simulate` finds for each of several algorithms that differ in numbers alone.
 
     They face the same losses with the same randomness of their agents, made once for all. Rounding
-    may differ from `simulate`'s in the last bit, which in float32 flips one arm in millions.
+    may differ from `simulate`'s in the last bit, which in float32 flips one arm in millions. The
+    file in `checkpoint` is of all of them together, and the caller's to remove once the results are
+    safe.
 
     Example:
         >>> import fedbandits as fb
@@ -61,10 +66,12 @@ def simulate_each(
             raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
         carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
+        config = {"batch": [start.config for start in starts]}
+        keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
         carry = play_chunks(
             *(play_each, problem, stacked, starts[0].mix, carry),
             *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
-            progress=progress,
+            *(keeper, progress),
         )
         return [
             finish(

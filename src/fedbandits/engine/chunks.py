@@ -49,14 +49,14 @@ def play_chunks(
         records: what is kept, one for each algorithm; filled in place.
         seed: of the agents' randomness.
         where: how the arrays lie on devices.
-        keeper: the checkpoint, of a single algorithm.
+        keeper: the checkpoint, which is left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
 
     Returns:
         the carry after round T.
     """
     chunks = plan(problem, where.runs * len(records))
-    done, carry = (0, carry) if keeper is None else keeper.load(carry, records[0])
+    done, carry = (0, carry) if keeper is None else keeper.load(carry, records)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the devices: the caller's arrays are not ours to donate.
@@ -94,7 +94,7 @@ def play_chunks(
         """
         if keeper is not None and done:
             settle()
-            keeper.save(done, carry, records[0])
+            keeper.save(done, carry, records)
 
     try:
         with calm_interrupts() as interruption:
@@ -135,8 +135,6 @@ def play_chunks(
             settle()
     finally:
         bar.close()
-    if keeper is not None:
-        keeper.discard()
     return carry
 
 
