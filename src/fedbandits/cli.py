@@ -120,6 +120,9 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Play a sweep on this Dask scheduler's workers."),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Play a sweep in so many processes of this machine.")
+    ] = 1,
     force: Annotated[
         bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
     ] = False,
@@ -146,12 +149,12 @@ def run(
     if expand(config.read_config(file, changes or ()), str(file)).axes:
         if checkpoint is not None:
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
-        _run_sweep(file, changes, out, scheduler, force, quiet)
+        _run_sweep(file, changes, out, scheduler, jobs, force, quiet)
         return
-    if scheduler is not None or force:
+    if scheduler is not None or force or jobs > 1:
         raise ValueError(
-            f"--scheduler and --force are for sweeps, and {file} has no list of values; leave them "
-            "out"
+            f"--scheduler, --jobs and --force are for sweeps, and {file} has no list of values; "
+            "leave them out"
         )
     experiment = config.load_config(file, changes or ())
     _make_folder(out)  # refused before the run rather than after it
@@ -174,6 +177,7 @@ def _run_sweep(
     changes: list[str] | None,
     out: Path,
     scheduler: str | None,
+    jobs: int,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -181,14 +185,18 @@ def _run_sweep(
     from .sweeps.plan import make_plan
     from .sweeps.run import run_sweep
 
+    if scheduler is not None and jobs > 1:
+        raise ValueError("--jobs is for this machine, --scheduler for a cluster; leave one out")
     folder = out / file.stem
-    command = _run_command(file, changes, out, ["--scheduler", scheduler] if scheduler else [])
+    more = ["--scheduler", scheduler] if scheduler else ["--jobs", str(jobs)] if jobs > 1 else []
+    command = _run_command(file, changes, out, more)
     said = run_sweep(
         make_plan(file, changes or ()),
         folder,
         command,
         force=force,
         scheduler=scheduler,
+        jobs=jobs,
         progress=False if quiet else None,
     )
     if not quiet:
