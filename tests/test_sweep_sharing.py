@@ -45,7 +45,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tasks(plan: Plan, folder: Path) -> list[Task]:
     traces = {name: store.trace(folder, name) for name in plan.hashes}
-    return list(run._tasks(plan, folder, traces).values())
+    return list(run.tasks_of(plan, folder, traces).values())
 
 
 def files(folder: Path, ending: str) -> list[Path]:

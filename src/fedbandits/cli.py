@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from . import __version__, catalogue, config, tables
 from .compiled import keep_compiled_programs
+from .files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,6 +127,9 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be played and for how long.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
     """Simulate what a configuration file describes: one experiment, or a sweep over many.
@@ -146,6 +150,9 @@ def run(
 
     if quiet:
         logging.getLogger("fedbandits").setLevel(logging.WARNING)
+    if dry_run:
+        _estimate(file, changes, out, force)
+        return
     if expand(config.read_config(file, changes or ()), str(file)).axes:
         if checkpoint is not None:
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
@@ -170,6 +177,21 @@ def run(
     result.save(written[0])
     _save_plot(result.plot(), *written[1:])
     _say_written(written, quiet)
+
+
+def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> None:
+    from .sweeps.estimate import estimate
+    from .sweeps.plan import make_plan
+
+    plan = make_plan(file, changes or ())
+    with _console(err=True).status("playing a few rounds of each kind of batch"):
+        found = estimate(plan, out / file.stem, force=force)
+    if plan.sweep.axes and found.missing:
+        console = _console()
+        console.print(
+            tables.cell_table("cells to play", found.manifest, found.missing, console.width)
+        )
+    _say(str(found))
 
 
 def _run_sweep(
@@ -202,8 +224,9 @@ def _run_sweep(
     if not quiet:
         # Each cell that failed was named when it did.
         shown = said._replace(failed=[])
-        for table in tables.sweep_tables(folder, store.read_manifest(folder), shown):
-            _console().print(table)
+        console, manifest = _console(), store.read_manifest(folder)
+        for table in tables.sweep_tables(folder, manifest, shown, console.width):
+            console.print(table)
     _say_written([folder], quiet)
     if said.failed:
         again = "the same command tries again"
@@ -214,27 +237,40 @@ def _run_sweep(
 @app.command()
 def results(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a sweep wrote.")],
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all cells into this file; - prints them instead."),
+    ] = None,
 ) -> None:
     """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
 
     \b
-    Example:
+    Examples:
       fedbandits results out/sweep
+      fedbandits results out/sweep --csv cells.csv
     """  # noqa: D301
-    from .sweeps import store
+    from .sweeps import listing, store
 
     manifest = store.read_manifest(folder)
     said = store.status(folder, manifest)
-    for table in tables.sweep_tables(folder, manifest, said):
-        _console().print(table)
+    if csv == Path("-"):
+        typer.echo(listing.as_csv(folder, manifest, said), nl=False)
+        return
+    console = _console()
+    for table in tables.sweep_tables(folder, manifest, said, console.width):
+        console.print(table)
     for path, fault in said.damaged:
         _say(f"{path} {fault}; its cell counts as missing", "yellow")
-    _say(tables.sweep_line(said))
+    _say(tables.sweep_line(folder, said))
     if said.others:
         more = "1 more result is" if said.others == 1 else f"{said.others} more results are"
         _say(f"{more} of cells that are no longer in the sweep")
     if said.failed or said.missing:
-        _say(f"to play the rest: {store.shown_command(manifest)}")
+        _say(f"to play the rest: {store.shown_command(manifest, folder)}")
+    if csv is not None:
+        with atomic_write(csv) as file:
+            file.write(listing.as_csv(folder, manifest, said).encode())
+        _say_written([csv])
 
 
 @app.command()
@@ -343,7 +379,9 @@ def list_() -> None:
 
 @app.command()
 def plot(
-    files: Annotated[list[Path], typer.Argument(metavar="RESULT.nc", help="Saved results.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="RESULT.nc|DIR", help="Saved results, and sweeps.")
+    ],
     out: Annotated[Path, typer.Option(help="The figure to write (.pdf, .png, .svg).")] = Path(
         "out/regret.pdf"
     ),
@@ -353,18 +391,23 @@ def plot(
 ) -> None:
     """Draw the regret of several results into one figure.
 
+    The folder of a sweep stands for all its cells that are done.
+
     \b
-    Example:
+    Examples:
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
+      fedbandits plot out/sweep
     """  # noqa: D301
     from .plots import plot_regret
     from .results import load
+    from .sweeps.listing import curves
 
-    results = [load(file) for file in files]
-    labels = label or _labels(files, results)
-    if len(set(labels)) != len(files):
+    shown = curves(files)
+    results = [load(file) for file, _ in shown]
+    labels = label or _labels(shown, results)
+    if len(set(labels)) != len(results):
         raise ValueError(
-            f"{len(files)} results need as many different labels, not {', '.join(labels)}; give "
+            f"{len(results)} results need as many different labels, not {', '.join(labels)}; give "
             "each a --label"
         )
     _save_plot(plot_regret(dict(zip(labels, results, strict=True))), out)
@@ -503,10 +546,10 @@ def _say_written(paths: list[Path], quiet: bool = False) -> None:
         _say(str(path) if quiet else f"wrote {path}")
 
 
-def _labels(files: list[Path], results: list[Result]) -> list[str]:
-    """Algorithms, told apart by file name where one appears twice."""
-    names = [result.label for result in results]
+def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:
+    """Values of a sweep; algorithms, told apart by file name where one appears twice."""
+    names = [name or result.label for (_, name), result in zip(shown, results, strict=True)]
     return [
         name if names.count(name) == 1 else f"{name}, {file.stem}"
-        for name, file in zip(names, files, strict=True)
+        for name, (file, _) in zip(names, shown, strict=True)
     ]

@@ -21,7 +21,7 @@ from .devices import spread
 from .mixing import Mixer
 from .pytrees import register
 from .rounds import AgentTotals, Carry, Curves, play_chunk
-from .simulate import DType, finish, precision, prepare
+from .simulate import DType, Start, finish, precision, prepare
 
 if TYPE_CHECKING:
     from fedbandits.results import Result
@@ -57,15 +57,9 @@ def simulate_each(
     if not algorithms:
         return []
     with precision(dtype):
-        starts = [
-            prepare(problem, algorithm, gossip, runs, seed, against, dtype)
-            for algorithm in algorithms
-        ]
-        ready = [start.algorithm for start in starts]
-        if not alike(ready):
-            raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
-        carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
+        starts, stacked, carry = start_each(
+            problem, algorithms, gossip, runs, seed, against=against, dtype=dtype
+        )
         config = {"batch": [start.config for start in starts]}
         keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
         carry = play_chunks(
@@ -81,6 +75,28 @@ def simulate_each(
             )
             for h, start in enumerate(starts)
         ]
+
+
+def start_each(
+    problem: Problem,
+    algorithms: Sequence[AnyAlgorithm],
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    *,
+    against: Literal["current", "final"],
+    dtype: DType,
+) -> tuple[list[Start], AnyAlgorithm, Carry]:
+    """What each algorithm starts from; and all of them, set up, and their carries, stacked."""
+    starts = [
+        prepare(problem, algorithm, gossip, runs, seed, against, dtype) for algorithm in algorithms
+    ]
+    ready = [start.algorithm for start in starts]
+    if not alike(ready):
+        raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
+    carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
+    return starts, stacked, carry
 
 
 def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:

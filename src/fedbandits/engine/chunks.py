@@ -37,6 +37,7 @@ def play_chunks(
     where: Spread,
     keeper: Checkpoint | None = None,
     progress: bool | None = None,
+    rounds_enough: int | None = None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one.
 
@@ -51,11 +52,13 @@ def play_chunks(
         where: how the arrays lie on devices.
         keeper: the checkpoint, which is left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
+        rounds_enough: play no chunk after so many rounds; by default all T are played.
 
     Returns:
-        the carry after round T.
+        the carry after the last round.
     """
     chunks = plan(problem, where.runs * len(records))
+    end = problem.horizon if rounds_enough is None else rounds_enough
     done, carry = (0, carry) if keeper is None else keeper.load(carry, records)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
@@ -98,7 +101,7 @@ def play_chunks(
 
     try:
         with calm_interrupts() as interruption:
-            while done < problem.horizon:
+            while done < end:
                 rounds, block = chunks.after(done)
                 losses = traced
                 if traced is None:

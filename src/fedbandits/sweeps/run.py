@@ -95,7 +95,7 @@ def run_sweep(
     done = {cell.hash for cell in before.done}
     if done:
         logger.info("%d of %d cells are there already", len(done), len(manifest.cells))
-    tasks = _tasks(plan, folder, {k: trace for k, trace in traces.items() if k not in done})
+    tasks = tasks_of(plan, folder, {k: trace for k, trace in traces.items() if k not in done})
     if force:
         for task in tasks.values():
             task.forget()
@@ -139,7 +139,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def _tasks(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> dict[int, Task]:
+def tasks_of(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> dict[int, Task]:
     """The batches that have a cell which is missing, by number.
 
     Whole even if one cell alone is missing: a cell's last bits may depend on what is beside it.
@@ -278,7 +278,7 @@ def in_one_line(error: Exception) -> str:
 def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
     from fedbandits.engine.batch import simulate_each
 
-    experiments = _built(batch)
+    experiments = built(batch)
     first = experiments[0]
     return simulate_each(
         first.problem,
@@ -293,7 +293,7 @@ def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
     )
 
 
-def _built(batch: Batch) -> list[Experiment]:
+def built(batch: Batch) -> list[Experiment]:
     """The experiments of a batch; what they share with each other and with others is made once."""
     source = Path(batch.source)
     for config, name in zip(batch.configs, batch.hashes, strict=True):

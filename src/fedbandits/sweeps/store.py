@@ -226,12 +226,35 @@ def read_manifest(folder: str | Path) -> Manifest:
         ) from error
 
 
-def shown_command(manifest: Manifest) -> str:
-    """What to type to play what is missing."""
-    command = shlex.join(manifest.command)
-    if manifest.folder in ("", str(Path.cwd())):
-        return command
-    return f"cd {shlex.quote(manifest.folder)} && {command}"
+def shown_command(manifest: Manifest, folder: str | Path) -> str:
+    """What to type to play what is missing, into the folder where it is now."""
+    command, here = list(manifest.command), Path(folder).resolve()
+    file, start = Path(command[2]), Path(manifest.folder)
+    first = ""
+    if "--out" in command:
+        out = command.index("--out") + 1
+        wrote = Path(command[out], file.stem)
+        if (start / wrote).resolve() != here:
+            together = _without(here, wrote)
+            if together is not None and (together / file).is_file():
+                start = together
+            else:
+                command[out] = str(here.parent)
+            if here.name != file.stem:
+                first = f"rename {here} to {file.stem}, then "
+    if not file.is_absolute() and start != Path() and start != Path.cwd():
+        first += f"cd {shlex.quote(str(start))} && "
+    return first + shlex.join(command)
+
+
+def _without(path: Path, end: Path) -> Path | None:
+    """The path without its last parts, if it has them.
+
+    Example:
+        >>> _without(Path("/new/out/sweep"), Path("out/sweep")).as_posix()
+        '/new'
+    """
+    return path.parents[len(end.parts) - 1] if path.match(str(end)) else None
 
 
 def status(folder: str | Path, manifest: Manifest) -> Status:
