@@ -144,6 +144,8 @@ def run(
       fedbandits run grid.toml --set algorithm.exploration.c=0.02
       fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
       fedbandits run grid.toml --set 'algorithm.learning_rate=[0.03, 0.1, 0.3]'
+      fedbandits run examples/sweep.toml --dry-run
+      fedbandits run examples/sweep.toml --jobs 4
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
     from .sweeps.grammar import expand
