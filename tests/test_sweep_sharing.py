@@ -115,6 +115,7 @@ def test_what_another_process_plays_is_left_to_it(
 
     with pytest.MonkeyPatch.context() as patched, caplog.at_level(logging.INFO, "fedbandits"):
         patched.setattr(run, "play_batch", play)
+        caplog.clear()
         said = run_sweep(plan, task.folder, COMMAND)
     assert played == [tasks(plan, task.folder)[1].batch.hashes]
     assert [cell.hash for cell in said.done] == [first, *played[0]]
