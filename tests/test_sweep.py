@@ -126,9 +126,9 @@ def test_what_is_missing_is_played_whole_and_written_alone(
     played: list[list[str]] = []
     original = run.play_batch
 
-    def play(batch: run.Batch) -> list[run.Played]:
+    def play(batch: run.Batch, checkpoint: Path) -> list[run.Played]:
         played.append(batch.hashes)
-        return original(batch)
+        return original(batch, checkpoint)
 
     monkeypatch.setattr(run, "play_batch", play)
     written: list[str] = []
@@ -178,7 +178,7 @@ def test_force_plays_everything_anew(
 def test_a_forced_run_that_is_interrupted_goes_on_without_force(
     finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(batch: run.Batch) -> list[run.Played]:
+    def interrupt(*args: Any) -> list[run.Played]:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "play_batch", interrupt)
@@ -193,10 +193,10 @@ def test_interrupted_and_resumed(
     out = tmp_path / "out"
     original = run.play_batch
 
-    def play(batch: run.Batch) -> list[run.Played]:
+    def play(batch: run.Batch, checkpoint: Path) -> list[run.Played]:
         if plan.hashes[2] in batch.hashes:
             raise KeyboardInterrupt("stopped after round 10 of 20")
-        return original(batch)
+        return original(batch, checkpoint)
 
     with monkeypatch.context() as patched:
         patched.setattr(run, "play_batch", play)
@@ -215,7 +215,7 @@ def test_terminated_by_a_batch_system(
     before = signal.getsignal(signal.SIGTERM)
     interrupt = signal.getsignal(signal.SIGINT)
 
-    def play(batch: run.Batch) -> list[run.Played]:
+    def play(*args: Any) -> list[run.Played]:
         signal.raise_signal(signal.SIGTERM)
         raise AssertionError("it goes on")
 

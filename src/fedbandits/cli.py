@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from . import __version__, catalogue, config, tables
 from .compiled import keep_compiled_programs
+from .files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,8 +119,14 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Play a sweep on this Dask scheduler's workers."),
     ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Play a sweep in so many processes of this machine.")
+    ] = 1,
     force: Annotated[
         bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be played and for how long.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
@@ -135,21 +142,26 @@ def run(
       fedbandits run grid.toml --set algorithm.exploration.c=0.02
       fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
       fedbandits run grid.toml --set 'algorithm.learning_rate=[0.03, 0.1, 0.3]'
+      fedbandits run examples/sweep.toml --dry-run
+      fedbandits run examples/sweep.toml --jobs 4
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
     from .sweeps.grammar import expand
 
     if quiet:
         logging.getLogger("fedbandits").setLevel(logging.WARNING)
+    if dry_run:
+        _estimate(file, changes, out, force)
+        return
     if expand(config.read_config(file, changes or ()), str(file)).axes:
         if checkpoint is not None:
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
-        _run_sweep(file, changes, out, scheduler, force, quiet)
+        _run_sweep(file, changes, out, scheduler, jobs, force, quiet)
         return
-    if scheduler is not None or force:
+    if scheduler is not None or force or jobs > 1:
         raise ValueError(
-            f"--scheduler and --force are for sweeps, and {file} has no list of values; leave them "
-            "out"
+            f"--scheduler, --jobs and --force are for sweeps, and {file} has no list of values; "
+            "leave them out"
         )
     experiment = config.load_config(file, changes or ())
     _make_folder(out)  # refused before the run rather than after it
@@ -167,11 +179,27 @@ def run(
     _say_written(written, quiet)
 
 
+def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> None:
+    from .sweeps.estimate import estimate
+    from .sweeps.plan import make_plan
+
+    plan = make_plan(file, changes or ())
+    with _console(err=True).status("playing a few rounds of each kind of batch"):
+        found = estimate(plan, out / file.stem, force=force)
+    if plan.sweep.axes and found.missing:
+        console = _console()
+        console.print(
+            tables.cell_table("cells to play", found.manifest, found.missing, console.width)
+        )
+    _say(str(found))
+
+
 def _run_sweep(
     file: Path,
     changes: list[str] | None,
     out: Path,
     scheduler: str | None,
+    jobs: int,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -179,21 +207,26 @@ def _run_sweep(
     from .sweeps.plan import make_plan
     from .sweeps.run import run_sweep
 
+    if scheduler is not None and jobs > 1:
+        raise ValueError("--jobs is for this machine, --scheduler for a cluster; leave one out")
     folder = out / file.stem
-    command = _run_command(file, changes, out, ["--scheduler", scheduler] if scheduler else [])
+    more = ["--scheduler", scheduler] if scheduler else ["--jobs", str(jobs)] if jobs > 1 else []
+    command = _run_command(file, changes, out, more)
     said = run_sweep(
         make_plan(file, changes or ()),
         folder,
         command,
         force=force,
         scheduler=scheduler,
+        jobs=jobs,
         progress=False if quiet else None,
     )
     if not quiet:
         # Each cell that failed was named when it did.
         shown = said._replace(failed=[])
-        for table in tables.sweep_tables(folder, store.read_manifest(folder), shown):
-            _console().print(table)
+        console, manifest = _console(), store.read_manifest(folder)
+        for table in tables.sweep_tables(folder, manifest, shown, console.width):
+            console.print(table)
     _say_written([folder], quiet)
     if said.failed:
         again = "the same command tries again"
@@ -204,27 +237,40 @@ def _run_sweep(
 @app.command()
 def results(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a sweep wrote.")],
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all cells into this file; - prints them instead."),
+    ] = None,
 ) -> None:
     """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
 
     \b
-    Example:
+    Examples:
       fedbandits results out/sweep
+      fedbandits results out/sweep --csv cells.csv
     """  # noqa: D301
-    from .sweeps import store
+    from .sweeps import listing, store
 
     manifest = store.read_manifest(folder)
     said = store.status(folder, manifest)
-    for table in tables.sweep_tables(folder, manifest, said):
-        _console().print(table)
+    if csv == Path("-"):
+        typer.echo(listing.as_csv(folder, manifest, said), nl=False)
+        return
+    console = _console()
+    for table in tables.sweep_tables(folder, manifest, said, console.width):
+        console.print(table)
     for path, fault in said.damaged:
         _say(f"{path} {fault}; its cell counts as missing", "yellow")
-    _say(tables.sweep_line(said))
+    _say(tables.sweep_line(folder, said))
     if said.others:
         more = "1 more result is" if said.others == 1 else f"{said.others} more results are"
         _say(f"{more} of cells that are no longer in the sweep")
     if said.failed or said.missing:
-        _say(f"to play the rest: {store.shown_command(manifest)}")
+        _say(f"to play the rest: {store.shown_command(manifest, folder)}")
+    if csv is not None:
+        with atomic_write(csv) as file:
+            file.write(listing.as_csv(folder, manifest, said).encode())
+        _say_written([csv])
 
 
 @app.command()
@@ -333,7 +379,9 @@ def list_() -> None:
 
 @app.command()
 def plot(
-    files: Annotated[list[Path], typer.Argument(metavar="RESULT.nc", help="Saved results.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="RESULT.nc|DIR", help="Saved results, and sweeps.")
+    ],
     out: Annotated[Path, typer.Option(help="The figure to write (.pdf, .png, .svg).")] = Path(
         "out/regret.pdf"
     ),
@@ -344,17 +392,24 @@ def plot(
     """Draw the regret of several results into one figure.
 
     Without labels, results of one algorithm are told apart by what differs in their configurations.
+    The folder of a sweep stands for all its cells that are done, named by their values.
 
     \b
-    Example:
+    Examples:
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
+      fedbandits plot out/sweep
     """  # noqa: D301
     from .comparison import named
     from .plots import plot_regret
     from .results import load
+    from .sweeps.listing import curves
 
-    stems = [file.stem for file in files]
-    _save_plot(plot_regret(named([load(file) for file in files], label or None, stems)), out)
+    shown = curves(files)
+    names = [name for _, name in shown]
+    stems = [name or file.stem for file, name in shown]
+    results = [load(file) for file, _ in shown]
+    labels = label or (names if all(names) else None)
+    _save_plot(plot_regret(named(results, labels, stems)), out)
     _say_written([out])
 
 

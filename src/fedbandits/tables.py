@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LISTED = 40
 """Cells of a sweep that a table shows."""
+
+ERROR_WIDTH = 30
+"""Columns that are enough for an error, which is broken between words."""
 
 
 def _table(*columns: str) -> Table:
@@ -90,44 +93,98 @@ def bounds_table(result: Result) -> Group:
     )
 
 
-def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Group]:
+def sweep_tables(folder: Path, manifest: Manifest, said: Status, width: int) -> list[Group]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
-    import xarray as xr
-    from rich.markup import escape
-
-    from .results import band
-    from .sweeps.load import read_arrays
-    from .sweeps.store import cell_path
+    from .sweeps.listing import final_regret
 
     tables = []
-    names = [name for axis in manifest.axes for name in axis.names]
     if said.done:
-        done = _table(*names, "regret at T", "95% band")
-        for cell in said.done[:LISTED]:
-            arrays, _ = read_arrays(cell_path(folder, cell.hash), ["regret"])
-            at_end = xr.DataArray(arrays["regret"][:, -1], dims="run")
-            mean, low, high = (float(x) for x in band(at_end))
-            done.add_row(*_parameters(cell), f"{mean:,.2f}", _band(low, high))
-        tables.append(_titled("cells that are done", done, _more(said.done)))
+        regrets = [final_regret(folder, cell) for cell in said.done[:LISTED]]
+        columns = {
+            "regret at T": [f"{mean:,.2f}" for mean, _, _ in regrets],
+            "95% band": [_band(low, high) for _, low, high in regrets],
+        }
+        tables.append(cell_table("cells that are done", manifest, said.done, width, columns))
     if said.failed:
-        failed = _table(*names, "error")
-        failed.columns[-1].justify = "left"
-        for cell, error in said.failed[:LISTED]:
-            failed.add_row(*_parameters(cell), escape(error))
-        tables.append(_titled("cells that failed", failed, _more(said.failed)))
+        cells = [cell for cell, _ in said.failed]
+        errors = {"error": [error for _, error in said.failed[:LISTED]]}
+        tables.append(cell_table("cells that failed", manifest, cells, width, errors))
     if said.missing:
-        missing = _table(*names)
-        for cell in said.missing[:LISTED]:
-            missing.add_row(*_parameters(cell))
-        tables.append(_titled("cells that are missing", missing, _more(said.missing)))
+        tables.append(cell_table("cells that are missing", manifest, said.missing, width))
     return tables
 
 
-def sweep_line(said: Status) -> str:
+def cell_table(
+    title: str,
+    manifest: Manifest,
+    cells: Sequence[StoredCell],
+    width: int,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Group:
+    """The first cells and what is said of each.
+
+    Every axis has a column; where they do not fit, all share one, with lines broken between axes.
+
+    Args:
+        title: above the table.
+        manifest: of the sweep.
+        cells: all of them, of which the first are shown.
+        width: of the terminal.
+        columns: what is said of the cells that are shown; the last column may be broken anywhere.
+    """
+    from rich.text import Text
+
+    from .describe import label
+
+    columns = columns or {}
+    names = [name for axis in manifest.axes for name in axis.names]
+    rows = [[label(value) for value in cell.values.values()] for cell in cells[:LISTED]]
+    own = [_widest(name, texts) for name, texts in columns.items()]
+    if "error" in columns:
+        own[-1] = min(own[-1], ERROR_WIDTH)
+    axes = [_widest(name, texts) for name, *texts in zip(names, *rows, strict=True)]
+    if sum(axes) + sum(own) + 3 * (len(axes) + len(own)) + 1 > width:
+        room = width - sum(own) - 3 * (1 + len(own)) - 1
+        rows = [[_broken(names, row, room)] for row in rows]
+        names, axes = ["cell"], [max(_widest("cell", row[0].split("\n")) for row in rows)]
+    table = _table(*names, *columns)
+    if "error" in columns:
+        table.columns[-1].justify = "left"
+        # A width of its own, or the table would take from the other columns too.
+        table.columns[-1].max_width = width - sum(axes) - 3 * (len(axes) + 1) - 1
+    for row, *texts in zip(rows, *columns.values(), strict=True):
+        table.add_row(*map(Text, [*row, *texts]))
+    return _titled(title, table, _more(cells))
+
+
+def _widest(*texts: str | Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(t) for text in texts for t in ([text] if isinstance(text, str) else text))
+
+
+def _broken(names: Sequence[str], values: Sequence[str], room: int) -> str:
+    """Names and values in lines, as many as have room in each.
+
+    Example:
+        >>> _broken(["seed", "network", "c"], ["0", "ring(agents=4)", "0.1"], 31).splitlines()
+        ['seed=0, network=ring(agents=4),', 'c=0.1']
+    """
+    lines: list[str] = []
+    for name, value in zip(names, values, strict=True):
+        item = f"{name}={value}"
+        if lines and len(lines[-1]) + len(item) + 3 <= room:  # with the commas
+            lines[-1] += f", {item}"
+        else:
+            lines.append(item)
+    return ",\n".join(lines)
+
+
+def sweep_line(folder: Path, said: Status) -> str:
     """How many cells are done, failed and missing."""
     total = len(said.done) + len(said.failed) + len(said.missing)
     return (
-        f"{counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
+        f"{folder}: {counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
         f"{len(said.missing)} missing"
     )
 
@@ -193,14 +250,6 @@ def tuning_warnings(found: Tuned) -> list[str]:
     elif not report.difference().high < 0:  # NaN included
         lines.append("on fresh seeds the tuned setting is not clearly better than the file's own")
     return lines
-
-
-def _parameters(cell: StoredCell) -> list[str]:
-    from rich.markup import escape
-
-    from .describe import label
-
-    return [escape(label(value)) for value in cell.values.values()]
 
 
 def _more(rows: Sequence[object]) -> str:

@@ -37,6 +37,7 @@ def play_chunks(
     where: Spread,
     keeper: Checkpoint | None = None,
     progress: bool | None = None,
+    rounds_enough: int | None = None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one.
 
@@ -49,14 +50,16 @@ def play_chunks(
         records: what is kept, one for each algorithm; filled in place.
         seed: of the agents' randomness.
         where: how the arrays lie on devices.
-        keeper: the checkpoint, of a single algorithm.
+        keeper: the checkpoint, which is left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
+        rounds_enough: play no chunk after so many rounds; by default all T are played.
 
     Returns:
-        the carry after round T.
+        the carry after the last round.
     """
     chunks = plan(problem, where.runs * len(records))
-    done, carry = (0, carry) if keeper is None else keeper.load(carry, records[0])
+    end = problem.horizon if rounds_enough is None else rounds_enough
+    done, carry = (0, carry) if keeper is None else keeper.load(carry, records)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the devices: the caller's arrays are not ours to donate.
@@ -94,11 +97,11 @@ def play_chunks(
         """
         if keeper is not None and done:
             settle()
-            keeper.save(done, carry, records[0])
+            keeper.save(done, carry, records)
 
     try:
         with calm_interrupts() as interruption:
-            while done < problem.horizon:
+            while done < end:
                 rounds, block = chunks.after(done)
                 losses = traced
                 if traced is None:
@@ -135,8 +138,6 @@ def play_chunks(
             settle()
     finally:
         bar.close()
-    if keeper is not None:
-        keeper.discard()
     return carry
 
 

@@ -95,6 +95,8 @@ def simulate(
             *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record], seed),
             *(where, keeper, progress),
         )
+        if keeper is not None:
+            keeper.discard()
         return finish(start, problem, gossip, carry.state, against)
 
 

@@ -121,7 +121,7 @@ def _read(
     if not cells:
         raise ValueError(
             f"none of the {len(manifest.cells)} cells in {folder} is done; play them with "
-            f"{store.shown_command(manifest)}"
+            f"{store.shown_command(manifest, folder)}"
         )
     return cells
 
