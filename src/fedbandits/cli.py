@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import __version__, catalogue, config, tables
+from . import __version__, catalogue, config, interrupts, tables
 from .compiled import keep_compiled_programs
 
 if TYPE_CHECKING:
@@ -42,21 +42,29 @@ class _Lines(logging.Handler):
 
 
 class _Commands(TyperGroup):
-    """Turns errors and warnings into one line each, and Ctrl-C into a calm end."""
+    """Turns errors and warnings into one line each, Ctrl-C and SIGTERM into a calm end."""
 
     def invoke(self, ctx: Any) -> Any:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), interrupts.command():
             warnings.showwarning = _show_warning
             try:
-                return super().invoke(ctx)
+                done = super().invoke(ctx)
+                interrupts.stop_if_requested()  # what was swallowed on the way
+                return done
             except KeyboardInterrupt as stop:
                 _say(str(stop) or "stopped", "yellow", err=True)
-                raise typer.Exit(130) from stop
+                raise typer.Exit(interrupts.exit_status()) from stop
             except (ValueError, OSError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
                 _say(f"error: {_one_line(error)}", "red", err=True)
                 raise typer.Exit(2) from error
+            except ImportError as error:
+                if not interrupts.requested():
+                    raise
+                # An import that was interrupted may fail in words of its own.
+                _say(f"stopped ({_one_line(error)})", "yellow", err=True)
+                raise typer.Exit(interrupts.exit_status()) from error
 
 
 def _one_line(message: object) -> str:
@@ -130,6 +138,8 @@ def run(
     Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
     file with lists of values, has a folder of that name; what is there already is not played again.
 
+    Ctrl-C or SIGTERM stops after the chunk of rounds under way, a second one at once.
+
     \b
     Examples:
       fedbandits run examples/grid.toml
@@ -154,19 +164,20 @@ def run(
             "out"
         )
     experiment = config.load_config(file, changes or ())
+    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
     _make_folder(out)  # refused before the run rather than after it
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(_how_to_resume(stop, file, changes, out, checkpoint)) from stop
-    if not quiet:
-        _console().print(tables.summary_table(result))
-        _say(tables.communication_line(result))
-        _say(tables.recommendation_line(result))
-    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
-    result.save(written[0])
-    _save_plot(result.plot(), *written[1:])
-    _say_written(written, quiet)
+    with interrupts.calm():  # what has been played is written
+        if not quiet:
+            _console().print(tables.summary_table(result))
+            _say(tables.communication_line(result))
+            _say(tables.recommendation_line(result))
+        result.save(written[0])
+        _save_plot(result.plot(), *written[1:])
+        _say_written(written, quiet)
 
 
 def _run_sweep(

@@ -12,6 +12,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip import Gossip
+from fedbandits.interrupts import calm
 from fedbandits.problems.base import Problem
 
 from .chunks import play_chunks
@@ -61,19 +62,20 @@ def simulate_each(
             raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
         carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
-        carry = play_chunks(
-            *(play_each, problem, stacked, starts[0].mix, carry),
-            *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
-            progress=progress,
-        )
-        return [
-            finish(
-                *(start, problem, gossip),
-                jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
-                against,
+        with calm():
+            carry = play_chunks(
+                *(play_each, problem, stacked, starts[0].mix, carry),
+                *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
+                progress=progress,
             )
-            for h, start in enumerate(starts)
-        ]
+            return [
+                finish(
+                    *(start, problem, gossip),
+                    jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
+                    against,
+                )
+                for h, start in enumerate(starts)
+            ]
 
 
 def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:

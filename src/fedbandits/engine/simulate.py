@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fedbandits import checks
+from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
@@ -20,7 +20,7 @@ from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
 from .checkpoint import Checkpoint
-from .chunks import play_chunks
+from .chunks import play_chunks, stopped
 from .communication import communication
 from .contract import check_contract
 from .devices import one_per_core, spread
@@ -86,11 +86,19 @@ def simulate(
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
-        carry = play_chunks(
-            *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record], seed),
-            *(where, keeper, progress),
-        )
-        return finish(start, problem, gossip, carry.state, against)
+        with interrupts.calm():
+            carry = play_chunks(
+                *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record]),
+                *(seed, where, keeper, progress),
+            )
+            result = finish(start, problem, gossip, carry.state, against)
+            if interrupts.requested():
+                if keeper is not None:
+                    keeper.save(problem.horizon, carry, start.record)
+                raise KeyboardInterrupt(stopped(problem.horizon, problem))
+            if keeper is not None:
+                keeper.discard()
+            return result
 
 
 class Start(NamedTuple):
@@ -127,13 +135,14 @@ def prepare(
     algorithm = algorithm.set_up(setting_of(problem, gossip))
     runs = checks.whole(runs, "runs", least=1)
     seed = checks.seed32(seed)
-    pytrees.register(algorithm)
-    pytrees.register(problem)
-    _check_problem(problem)
-    config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
-    mix = mixer(gossip, algorithm, dtype)
-    state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
-    sent = check_contract(algorithm, mix, state, problem, runs)
+    with interrupts.calm():  # from here on JAX traces
+        pytrees.register(algorithm)
+        pytrees.register(problem)
+        _check_problem(problem)
+        config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
+        mix = mixer(gossip, algorithm, dtype)
+        state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
+        sent = check_contract(algorithm, mix, state, problem, runs)
     carry = Carry(state, np.zeros(problem.agents, dtype))
     record = Record(problem.horizon, runs, problem.agents, problem.arms)
     return Start(config, algorithm, mix, carry, record, sent)
@@ -272,5 +281,6 @@ def _check_problem(problem: Problem) -> None:
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):
+            interrupts.stop_if_requested()
             block = problem.block(first, min(first + step - 1, problem.horizon))
             check_losses(block, first, problem)

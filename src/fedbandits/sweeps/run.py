@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import shlex
-import signal
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.config import Experiment, build
+from fedbandits.interrupts import calm
 
 from . import store
 from .identity import cell_hash, files_of, made_here
@@ -91,41 +89,21 @@ def run_sweep(
     }
     try:
         with (
-            _terminated_as_interrupted(),
             CellProgress(len(manifest.cells), len(done), progress) as bar,
             closing(_play(batches, scheduler)) as played,
         ):
             for number, outcomes in played:
                 numbered = zip(plan.batches[number], outcomes, strict=True)
                 fresh = [(i, outcome) for i, outcome in numbered if plan.hashes[i] not in done]
-                for i, outcome in fresh:
-                    _save(folder, manifest.cells[i], outcome, done)
+                with calm():
+                    for i, outcome in fresh:
+                        _save(folder, manifest.cells[i], outcome, done)
                 bar.advance(len(fresh))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"stopped; {_safe(done, plan, folder, command)}") from stop
     except OSError as error:
         raise SweepError(f"{error}; {_safe(done, plan, folder, command)}") from error
     return store.status(folder, manifest)
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which batch systems send, does what Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # handlers are the main thread's
-        return
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        now = signal.getsignal(signal.SIGINT)
-        if not callable(now):  # ignored, as in a script's background jobs
-            raise KeyboardInterrupt
-        now(signal.SIGINT, frame)
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _batch(plan: Plan, numbers: Sequence[int]) -> Batch:

@@ -14,6 +14,7 @@ from fedbandits.catalogue import THEOREM
 from fedbandits.config import ConfigError, Experiment, load_config, read_config
 from fedbandits.describe import describe
 from fedbandits.files import atomic_path
+from fedbandits.interrupts import calm
 from fedbandits.toml import toml_text
 
 from . import knobs
@@ -96,7 +97,8 @@ class Request:
             raise KeyboardInterrupt(f"{stopped}; nothing is kept, tuning starts anew") from stop
         section = {**self.config["algorithm"], **_changed(choice.winner, asked.algorithm)}
         _refuse_present(self.files, self.force)  # someone else may have been faster
-        _write(self, {**self.config, "algorithm": section}, choice, said)
+        with calm():
+            _write(self, {**self.config, "algorithm": section}, choice, said)
         return Tuned(choice, said, toml_text({"algorithm": section}), self.files)
 
 
