@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from . import __version__, catalogue, config, interrupts, tables
 from .compiled import keep_compiled_programs
+from .replacing import refuse_other
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,6 +115,7 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
 
 
 @app.command()
@@ -128,15 +130,14 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Play a sweep on this Dask scheduler's workers."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
-    ] = False,
+    force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
     """Simulate what a configuration file describes: one experiment, or a sweep over many.
 
     Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
     file with lists of values, has a folder of that name; what is there already is not played again.
+    A result of another configuration is replaced with --force only; with it a sweep is played anew.
 
     Ctrl-C or SIGTERM stops after the chunk of rounds under way, a second one at once.
 
@@ -144,8 +145,8 @@ def run(
     Examples:
       fedbandits run examples/grid.toml
       fedbandits run grid.toml --set runs=20 --out more_runs
-      fedbandits run grid.toml --set algorithm.exploration.c=0.02
-      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
+      fedbandits run grid.toml --set algorithm.exploration.c=0.02 --force
+      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}' --out ring
       fedbandits run grid.toml --set 'algorithm.learning_rate=[0.03, 0.1, 0.3]'
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
@@ -158,18 +159,22 @@ def run(
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
         _run_sweep(file, changes, out, scheduler, force, quiet)
         return
-    if scheduler is not None or force:
+    if scheduler is not None:
         raise ValueError(
-            f"--scheduler and --force are for sweeps, and {file} has no list of values; leave them "
-            "out"
+            f"--scheduler is for sweeps, and {file} has no list of values; leave it out"
         )
     experiment = config.load_config(file, changes or ())
     written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
-    _make_folder(out)  # refused before the run rather than after it
+    # What can be refused is refused before the run rather than after it.
+    if not force:
+        refuse_other(written, experiment)
+    _make_folder(out)
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_how_to_resume(stop, file, changes, out, checkpoint)) from stop
+        raise KeyboardInterrupt(
+            _how_to_resume(stop, file, changes, out, checkpoint, force)
+        ) from stop
     with interrupts.calm():  # what has been played is written
         if not quiet:
             _console().print(tables.summary_table(result))
@@ -251,7 +256,7 @@ def tune(
         typer.Option("--range", metavar="KNOB=LOW:HIGH", help="Where to look; may be repeated."),
     ] = None,
     out: Out = Path("out"),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Force = False,
 ) -> None:
     """Search learning rate, exploration and block length on some seeds; report on fresh ones.
 
@@ -422,10 +427,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few runs, to see that everything works.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Compute the paper's figures anew and set them beside the published ones.
 
-    Writes figures, tables and results, and a report of all parts found in the folder.
+    Writes figures, tables and results, and a report of all parts found in the folder. A part that
+    was done with other options is replaced with --force only.
 
     \b
     Examples:
@@ -443,6 +450,8 @@ def reproduce(
         chosen = {name: part for name, part in chosen.items() if name not in BEYOND}
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
+    if not force:
+        options.refuse_other(chosen)
     _make_folder(out)
     for name, experiment in chosen.items():
         try:
@@ -466,11 +475,13 @@ def _how_to_resume(
     changes: list[str] | None,
     out: Path,
     checkpoint: Path | None,
+    force: bool,
 ) -> str:
     stopped = str(stop) or "stopped"
     if checkpoint is None:
         return f"{stopped}; nothing is kept without --checkpoint FOLDER"
-    command = _run_command(file, changes, out, ["--checkpoint", str(checkpoint)])
+    more = ["--checkpoint", str(checkpoint), *(["--force"] if force else [])]
+    command = _run_command(file, changes, out, more)
     return f"{stopped}; to go on from there: {shlex.join(command)}"
 
 

@@ -77,6 +77,13 @@ class Experiment:
             progress=progress,
         )
 
+    def configuration(self) -> dict[str, Any]:
+        """What `Result.config` will be, before anything is played."""
+        from .engine.simulate import configuration, setting_of
+
+        ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
+        return configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
+
 
 class Place(NamedTuple):
     """Where in a configuration something stands, for errors and for relative file names.

@@ -139,7 +139,7 @@ def prepare(
         pytrees.register(algorithm)
         pytrees.register(problem)
         _check_problem(problem)
-        config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
         mix = mixer(gossip, algorithm, dtype)
         state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
         sent = check_contract(algorithm, mix, state, problem, runs)
@@ -151,6 +151,30 @@ def prepare(
 def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
     """What every agent is told before round 1."""
     return Setting(problem.arms, problem.agents, gossip, problem.actions)
+
+
+def configuration(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    dtype: DType,
+) -> dict[str, Any]:
+    """Everything that decides the numbers, the algorithm being set up, as plain data."""
+    from fedbandits import __version__
+
+    network = gossip and gossip.network
+    return {
+        "version": __version__,
+        "problem": problem.describe(),
+        "network": network and {"name": network.family, **describe(network.parameters)},
+        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
+        "algorithm": describe(algorithm),
+        "runs": runs,
+        "seed": seed,
+        "dtype": dtype,
+    }
 
 
 def finish(
@@ -189,30 +213,6 @@ def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Ar
     likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
     uniform = once(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
     return sample(likeliest, uniform)
-
-
-def _configuration(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    dtype: DType,
-) -> dict[str, Any]:
-    """Everything that decides the numbers, as plain data."""
-    from fedbandits import __version__
-
-    network = gossip and gossip.network
-    return {
-        "version": __version__,
-        "problem": problem.describe(),
-        "network": network and {"name": network.family, **describe(network.parameters)},
-        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
-        "algorithm": describe(algorithm),
-        "runs": runs,
-        "seed": seed,
-        "dtype": dtype,
-    }
 
 
 def _check_arguments(
