@@ -103,7 +103,7 @@ def test_a_forced_run_is_resumed_by_force(small: Path, monkeypatch: pytest.Monke
         raise KeyboardInterrupt("stopped after round 10 of 20")
 
     monkeypatch.setattr(Experiment, "simulate", stop)
-    args = ["run", small, "--out", small.parent / "out", "--set", "seed=1"]
+    args: tuple[str | Path, ...] = ("run", small, "--out", small.parent / "out", "--set", "seed=1")
     stopped = call(*args, "--checkpoint", small.parent / "kept", "--force")
     assert stopped.stderr.endswith(f" --checkpoint {small.parent / 'kept'} --force\n")
 
@@ -132,7 +132,7 @@ def test_a_part_of_the_paper_with_other_options_is_refused(
         return experiments.Section("one", "One", options.command("one"))
 
     monkeypatch.setattr(experiments, "REGISTRY", {"one": part})
-    args = ["reproduce", "one", "--out", tmp_path]
+    args: tuple[str | Path, ...] = ("reproduce", "one", "--out", tmp_path)
     assert call(*args, "--runs", "100").exit_code == 0
     assert call(*args, "--runs", "100").exit_code == 0
     failed = call(*args)

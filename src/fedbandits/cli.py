@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import __version__, catalogue, config, interrupts, tables
+from . import __version__, catalogue, checks, config, interrupts, tables
 from .compiled import keep_compiled_programs
 from .replacing import refuse_other
 
@@ -59,6 +59,11 @@ class _Commands(TyperGroup):
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
                 _say(f"error: {_one_line(error)}", "red", err=True)
+                raise typer.Exit(2) from error
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+                    raise  # not JAX's way to say the same
+                _say(f"error: out of memory: {_one_line(error)}", "red", err=True)
                 raise typer.Exit(2) from error
             except ImportError as error:
                 if not interrupts.requested():
@@ -300,7 +305,9 @@ def network(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the network into this file (.png, .pdf, .svg).")
     ] = None,
-    horizon: Annotated[int, typer.Option(min=1, help="T, which C_W depends on.")] = 3000,
+    horizon: Annotated[
+        int, typer.Option(min=1, max=checks.ROUNDS, help="T, which C_W depends on.")
+    ] = 3000,
     fastest: Annotated[
         bool, typer.Option("--fastest", help="Also the fastest gossip, which takes a solver.")
     ] = False,
@@ -411,7 +418,9 @@ def reproduce(
             "each: suite, leaderboard, horizons, linear.",
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each curve.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
     out: Annotated[
         Path | None,

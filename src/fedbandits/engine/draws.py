@@ -20,6 +20,7 @@ from .chunks import stopped
 from .flooding import first_state
 from .mixing import Mixer, mixer
 from .plan import LOSSES, plan
+from .record import check_runs
 from .rounds import AgentTotals, Carry, play_chunk
 from .simulate import DType, precision, setting_of
 
@@ -67,6 +68,7 @@ def simulate_draws(
             "them one by one"
         )
     horizon, agents, arms = first.horizon, first.agents, first.arms
+    runs = check_runs(runs, first)
     with interrupts.calm(), precision(dtype):
         algorithm = algorithm.set_up(setting_of(first, gossip))
         mix = mixer(gossip, algorithm, dtype)

@@ -15,7 +15,7 @@ from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
-from fedbandits.problems.base import Problem, check_losses, check_shape
+from fedbandits.problems.base import Problem, check_losses, check_shape, check_sizes
 from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
@@ -27,7 +27,7 @@ from .devices import one_per_core, spread
 from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .plan import plan
-from .record import Record
+from .record import Record, check_runs
 from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
@@ -133,8 +133,10 @@ def prepare(
     """Refuse what cannot be simulated; else what is needed to begin."""
     _check_arguments(problem, algorithm, gossip, against, dtype)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
-    runs = checks.whole(runs, "runs", least=1)
+    runs = check_runs(runs, problem)
     seed = checks.seed32(seed)
+    size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
+    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
     with interrupts.calm():  # from here on JAX traces
         pytrees.register(algorithm)
         pytrees.register(problem)
@@ -243,6 +245,7 @@ def _check_arguments(
         raise ValueError(
             f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
         )
+    check_sizes(problem.agents, problem.arms, problem.horizon)
     _check_names(problem, gossip)
     if against not in ("current", "final"):
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
