@@ -210,7 +210,7 @@ def test_interrupted_and_resumed(
 
 @pytest.mark.parametrize("ignored", [False, True])  # Ctrl-C is, in a script's background jobs
 def test_terminated_by_a_batch_system(
-    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: bool
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: bool
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
     interrupt = signal.getsignal(signal.SIGINT)
@@ -223,11 +223,30 @@ def test_terminated_by_a_batch_system(
     try:
         if ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with pytest.raises(KeyboardInterrupt, match=r"stopped; 0 of 4 cells are safe .*; to go"):
-            run_sweep(plan, tmp_path / "out", COMMAND)
+        stopped = call("run", file, "--out", tmp_path / "out")
     finally:
         signal.signal(signal.SIGINT, interrupt)
+    assert stopped.exit_code == 128 + signal.SIGTERM
+    assert stopped.stderr.startswith(f"stopped; 0 of 4 cells are safe in {tmp_path}")
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_terminated_while_a_cell_is_written(
+    file: Path, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was played together is written together."""
+    original = store.save_cell
+
+    def save(*args: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        original(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "save_cell", save)
+        stopped = call("run", file, "--out", tmp_path / "out")
+    assert stopped.exit_code == 128 + signal.SIGTERM
+    assert stopped.stderr.startswith("stopped; 2 of 4 cells are safe")
+    assert cells(tmp_path / "out" / "sweep").items() < undisturbed.items()
 
 
 def test_killed_and_resumed(

@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import os
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+INT32 = 2**31 - 1
+"""Agents, arms and whatever else the engine counts in 32 bits."""
 
-def whole(value: Any, name: str, *, least: int) -> int:
-    """`value` as an int of at least `least`.
+ROUNDS = INT32 - 1
+"""The longest horizon: the round after the last is counted too."""
+
+
+def whole(value: Any, name: str, *, least: int, most: int | None = None) -> int:
+    """`value` as an int of at least `least` and, if there is a `most`, at most that.
 
     Example:
         >>> whole(1, "arms", least=2)
@@ -29,21 +37,52 @@ def whole(value: Any, name: str, *, least: int) -> int:
         ) from None
     if number < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most:,}, not {number:,}")
     return number
+
+
+def fits(size: float, what: str) -> None:
+    """Refuse what takes more memory, `size` bytes at least, than this machine has.
+
+    Example:
+        >>> fits(2.0**70, "agents=2 and arms=10**20")
+        Traceback (most recent call last):
+            ...
+        ValueError: agents=2 and arms=10**20 would take 1.1e+12 GiB of memory at least, and this ...
+    """
+    if size > _memory():
+        raise ValueError(
+            f"{what} would take {size / 2**30:.3g} GiB of memory at least, and this machine has "
+            f"{_memory() / 2**30:.3g}; choose fewer"
+        )
+
+
+@cache
+def _memory() -> float:
+    """Bytes of this machine, infinitely many where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def number(value: Any, name: str) -> float:
     """`value` as a float; refuses what is not a real number, NaN and booleans included."""
     if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    if math.isnan(value):
+    try:
+        found = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a float can hold, not {value}") from None
+    if math.isnan(found):
         raise ValueError(f"{name} must be a number, not nan")
-    return float(value)
+    return found
 
 
 def nonnegative(value: Any, name: str) -> float:
     """`value` as a finite float, 0 or more."""
-    if isinstance(value, numbers.Real) and math.isnan(value):
+    if isinstance(value, float | np.floating) and math.isnan(value):
         raise ValueError(f"{name} must be a finite number >= 0, not {value}")
     found = number(value, name)
     if not (math.isfinite(found) and found >= 0):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import __version__, catalogue, config, tables
+from . import __version__, catalogue, checks, config, interrupts, tables
 from .compiled import keep_compiled_programs
 from .files import atomic_write
+from .replacing import refuse_other
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,21 +42,34 @@ class _Lines(logging.Handler):
 
 
 class _Commands(TyperGroup):
-    """Turns errors and warnings into one line each, and Ctrl-C into a calm end."""
+    """Turns errors and warnings into one line each, Ctrl-C and SIGTERM into a calm end."""
 
     def invoke(self, ctx: Any) -> Any:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), interrupts.command():
             warnings.showwarning = _show_warning
             try:
-                return super().invoke(ctx)
+                done = super().invoke(ctx)
+                interrupts.stop_if_requested()  # what was swallowed on the way
+                return done
             except KeyboardInterrupt as stop:
                 _say(str(stop) or "stopped", "yellow", err=True)
-                raise typer.Exit(130) from stop
+                raise typer.Exit(interrupts.exit_status()) from stop
             except (ValueError, OSError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
                 _say(f"error: {_one_line(error)}", "red", err=True)
                 raise typer.Exit(2) from error
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+                    raise  # not JAX's way to say the same
+                _say(f"error: out of memory: {_one_line(error)}", "red", err=True)
+                raise typer.Exit(2) from error
+            except ImportError as error:
+                if not interrupts.requested():
+                    raise
+                # An import that was interrupted may fail in words of its own.
+                _say(f"stopped ({_one_line(error)})", "yellow", err=True)
+                raise typer.Exit(interrupts.exit_status()) from error
 
 
 def _one_line(message: object) -> str:
@@ -105,6 +119,7 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
 
 
 @app.command()
@@ -122,9 +137,7 @@ def run(
     jobs: Annotated[
         int, typer.Option(min=1, help="Play a sweep in so many processes of this machine.")
     ] = 1,
-    force: Annotated[
-        bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
-    ] = False,
+    force: Force = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be played and for how long.")
     ] = False,
@@ -134,13 +147,16 @@ def run(
 
     Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
     file with lists of values, has a folder of that name; what is there already is not played again.
+    A result of another configuration is replaced with --force only; with it a sweep is played anew.
+
+    Ctrl-C or SIGTERM stops after the chunk of rounds under way, a second one at once.
 
     \b
     Examples:
       fedbandits run examples/grid.toml
       fedbandits run grid.toml --set runs=20 --out more_runs
-      fedbandits run grid.toml --set algorithm.exploration.c=0.02
-      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
+      fedbandits run grid.toml --set algorithm.exploration.c=0.02 --force
+      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}' --out ring
       fedbandits run grid.toml --set 'algorithm.learning_rate=[0.03, 0.1, 0.3]'
       fedbandits run examples/sweep.toml --dry-run
       fedbandits run examples/sweep.toml --jobs 4
@@ -158,25 +174,31 @@ def run(
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
         _run_sweep(file, changes, out, scheduler, jobs, force, quiet)
         return
-    if scheduler is not None or force or jobs > 1:
+    if scheduler is not None or jobs > 1:
         raise ValueError(
-            f"--scheduler, --jobs and --force are for sweeps, and {file} has no list of values; "
-            "leave them out"
+            f"--scheduler and --jobs are for sweeps, and {file} has no list of values; leave them "
+            "out"
         )
     experiment = config.load_config(file, changes or ())
-    _make_folder(out)  # refused before the run rather than after it
+    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
+    # What can be refused is refused before the run rather than after it.
+    if not force:
+        refuse_other(written, experiment)
+    _make_folder(out)
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_how_to_resume(stop, file, changes, out, checkpoint)) from stop
-    if not quiet:
-        _console().print(tables.summary_table(result))
-        _say(tables.communication_line(result))
-        _say(tables.recommendation_line(result))
-    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
-    result.save(written[0])
-    _save_plot(result.plot(), *written[1:])
-    _say_written(written, quiet)
+        raise KeyboardInterrupt(
+            _how_to_resume(stop, file, changes, out, checkpoint, force)
+        ) from stop
+    with interrupts.calm():  # what has been played is written
+        if not quiet:
+            _console().print(tables.summary_table(result))
+            _say(tables.communication_line(result))
+            _say(tables.recommendation_line(result))
+        result.save(written[0])
+        _save_plot(result.plot(), *written[1:])
+        _say_written(written, quiet)
 
 
 def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> None:
@@ -284,7 +306,7 @@ def tune(
         typer.Option("--range", metavar="KNOB=LOW:HIGH", help="Where to look; may be repeated."),
     ] = None,
     out: Out = Path("out"),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Force = False,
 ) -> None:
     """Search learning rate, exploration and block length on some seeds; report on fresh ones.
 
@@ -328,7 +350,9 @@ def network(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the network into this file (.png, .pdf, .svg).")
     ] = None,
-    horizon: Annotated[int, typer.Option(min=1, help="T, which C_W depends on.")] = 3000,
+    horizon: Annotated[
+        int, typer.Option(min=1, max=checks.ROUNDS, help="T, which C_W depends on.")
+    ] = 3000,
     fastest: Annotated[
         bool, typer.Option("--fastest", help="Also the fastest gossip, which takes a solver.")
     ] = False,
@@ -445,7 +469,9 @@ def reproduce(
             "each: suite, leaderboard, horizons, linear.",
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each curve.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
     out: Annotated[
         Path | None,
@@ -461,10 +487,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few runs, to see that everything works.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Compute the paper's figures anew and set them beside the published ones.
 
-    Writes figures, tables and results, and a report of all parts found in the folder.
+    Writes figures, tables and results, and a report of all parts found in the folder. A part that
+    was done with other options is replaced with --force only.
 
     \b
     Examples:
@@ -482,6 +510,8 @@ def reproduce(
         chosen = {name: part for name, part in chosen.items() if name not in BEYOND}
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
+    if not force:
+        options.refuse_other(chosen)
     _make_folder(out)
     for name, experiment in chosen.items():
         try:
@@ -505,11 +535,13 @@ def _how_to_resume(
     changes: list[str] | None,
     out: Path,
     checkpoint: Path | None,
+    force: bool,
 ) -> str:
     stopped = str(stop) or "stopped"
     if checkpoint is None:
         return f"{stopped}; nothing is kept without --checkpoint FOLDER"
-    command = _run_command(file, changes, out, ["--checkpoint", str(checkpoint)])
+    more = ["--checkpoint", str(checkpoint), *(["--force"] if force else [])]
+    command = _run_command(file, changes, out, more)
     return f"{stopped}; to go on from there: {shlex.join(command)}"
 
 

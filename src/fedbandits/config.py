@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from . import algorithms, checks, networks
 from .algorithms import AnyAlgorithm
 from .catalogue import REGISTRIES, SECTIONS, THEOREM, names_file, nested_registry
+from .engine.record import check_runs
 from .gossip import Gossip
 from .networks import Network
 from .problems import Problem
@@ -76,6 +77,13 @@ class Experiment:
             checkpoint=checkpoint,
             progress=progress,
         )
+
+    def configuration(self) -> dict[str, Any]:
+        """What `Result.config` will be, before anything is played."""
+        from .engine.simulate import configuration, setting_of
+
+        ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
+        return configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
 
 
 class Place(NamedTuple):
@@ -232,6 +240,7 @@ def build(
     # What is cheap comes first, so that a typo is found before a solver has run.
     algorithm = None if theorem else construct(algorithms.REGISTRY, table, place("algorithm"))
     problem, network = section("problem"), section("network")
+    _call(check_runs, place("runs"), settings.get("runs", Experiment.runs), problem)
     if network is not None and network.agents != problem.agents:
         raise ConfigError(
             f"{source}: [problem] has {problem.agents} agents but [network] has {network.agents}; "
@@ -384,7 +393,7 @@ def _call(function: Callable[..., Any], place: Place, /, *args: Any, **kwargs: A
     """Call a constructor; its own error gets the place before it."""
     try:
         return function(*args, **kwargs)
-    except (TypeError, ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError, OverflowError) as error:
         raise place.error(error) from error
 
 

@@ -107,7 +107,9 @@ class BlockGossip(Algorithm[BlockState]):
         values = {
             "learning_rate": rate,
             "exploration": checked_exploration(exploration),
-            "block": None if block is None else checks.whole(block, "block", least=1),
+            "block": None
+            if block is None
+            else checks.whole(block, "block", least=1, most=checks.INT32),
             "momentum": _within(momentum, "momentum", 1.0),
             "sigma": _within(sigma, "sigma", 1.0),
             "regulariser": regulariser,

@@ -95,7 +95,9 @@ class LinearBlockGossip(Algorithm[BlockState]):
             if learning_rate is None
             else as_schedule(learning_rate, "learning_rate"),
             "exploration": None if exploration is None else _exploration(exploration),
-            "block": None if block is None else checks.whole(block, "block", least=1),
+            "block": None
+            if block is None
+            else checks.whole(block, "block", least=1, most=checks.INT32),
             "uniform": float(checks.unit_interval(uniform, "uniform")),
             "sigma": None,
             "spanner": None,

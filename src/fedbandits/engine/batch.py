@@ -13,6 +13,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip import Gossip
+from fedbandits.interrupts import calm
 from fedbandits.problems.base import Problem
 
 from .checkpoint import Checkpoint
@@ -62,19 +63,20 @@ def simulate_each(
         )
         config = {"batch": [start.config for start in starts]}
         keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
-        carry = play_chunks(
-            *(play_each, problem, stacked, starts[0].mix, carry),
-            *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
-            *(keeper, progress),
-        )
-        return [
-            finish(
-                *(start, problem, gossip),
-                jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
-                against,
+        with calm():
+            carry = play_chunks(
+                *(play_each, problem, stacked, starts[0].mix, carry),
+                *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
+                *(keeper, progress),
             )
-            for h, start in enumerate(starts)
-        ]
+            return [
+                finish(
+                    *(start, problem, gossip),
+                    jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
+                    against,
+                )
+                for h, start in enumerate(starts)
+            ]
 
 
 def start_each(

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedbandits import interrupts
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem, check_losses
 
@@ -16,7 +17,7 @@ from .checkpoint import Checkpoint
 from .devices import Spread
 from .mixing import Mixer
 from .plan import plan
-from .progress import Progress, calm_interrupts
+from .progress import Progress
 from .record import Record
 from .rounds import AgentTotals, Carry, Curves, play_chunk
 
@@ -39,7 +40,7 @@ def play_chunks(
     progress: bool | None = None,
     rounds_enough: int | None = None,
 ) -> Carry:
-    """All chunks, from the checkpoint's last if there is one.
+    """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
 
     Args:
         play: `play_chunk`, or `play_each` for a batch of algorithms.
@@ -100,45 +101,49 @@ def play_chunks(
             keeper.save(done, carry, records)
 
     try:
-        with calm_interrupts() as interruption:
-            while done < end:
-                rounds, block = chunks.after(done)
-                losses = traced
-                if traced is None:
-                    try:
-                        losses = _block(problem, done + 1, rounds)
-                    except BaseException:  # a user's function may do anything
-                        save()
-                        raise
-                if heavy:
-                    settle()
-                carry, *outcome = play(
-                    algorithm,
-                    mix,
-                    losses,
-                    carry,
-                    np.int32(done + 1),
-                    np.uint32(seed),
-                    runs=where.runs,
-                    rounds=rounds,
-                    block=block,
-                    ahead=chunks.ahead,
-                    checked=problem.traced and problem.check == "during",
-                    where=where,
-                )
-                # The chunk before is recorded while the device plays this one.
+        while done < end:
+            if interrupts.requested():
+                save()
+                raise KeyboardInterrupt(stopped(done, problem))
+            rounds, block = chunks.after(done)
+            losses = traced
+            if traced is None:
+                try:
+                    losses = _block(problem, done + 1, rounds)
+                except BaseException:  # a user's function may do anything
+                    save()
+                    raise
+            if heavy:
                 settle()
-                pending = (done + 1, rounds, outcome)
-                done += rounds
-                if interruption.requested:
-                    save()
-                    raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
-                if keeper is not None and keeper.due():
-                    save()
+            carry, *outcome = play(
+                algorithm,
+                mix,
+                losses,
+                carry,
+                np.int32(done + 1),
+                np.uint32(seed),
+                runs=where.runs,
+                rounds=rounds,
+                block=block,
+                ahead=chunks.ahead,
+                checked=problem.traced and problem.check == "during",
+                where=where,
+            )
+            # The chunk before is recorded while the device plays this one.
             settle()
+            pending = (done + 1, rounds, outcome)
+            done += rounds
+            if keeper is not None and keeper.due():
+                save()
+        settle()
     finally:
         bar.close()
     return carry
+
+
+def stopped(done: int, problem: Problem) -> str:
+    """Where a run was when it was asked to stop."""
+    return f"stopped after round {done} of {problem.horizon}"
 
 
 def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:

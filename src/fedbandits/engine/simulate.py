@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fedbandits import checks
+from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
-from fedbandits.problems.base import Problem, check_losses
+from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
 from .checkpoint import Checkpoint
-from .chunks import play_chunks
+from .chunks import play_chunks, stopped
 from .communication import communication
 from .contract import check_contract
 from .devices import one_per_core, spread
@@ -29,7 +29,7 @@ from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .plan import plan
 from .purity import check_traced
-from .record import Record
+from .record import Record, check_runs
 from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
@@ -91,13 +91,19 @@ def simulate(
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
-        carry = play_chunks(
-            *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record], seed),
-            *(where, keeper, progress),
-        )
-        if keeper is not None:
-            keeper.discard()
-        return finish(start, problem, gossip, carry.state, against)
+        with interrupts.calm():
+            carry = play_chunks(
+                *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record]),
+                *(seed, where, keeper, progress),
+            )
+            result = finish(start, problem, gossip, carry.state, against)
+            if interrupts.requested():
+                if keeper is not None:
+                    keeper.save(problem.horizon, carry, [start.record])
+                raise KeyboardInterrupt(stopped(problem.horizon, problem))
+            if keeper is not None:
+                keeper.discard()
+            return result
 
 
 class Start(NamedTuple):
@@ -132,15 +138,18 @@ def prepare(
     """Refuse what cannot be simulated; else what is needed to begin."""
     _check_arguments(problem, algorithm, gossip, against, dtype)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
-    runs = checks.whole(runs, "runs", least=1)
+    runs = check_runs(runs, problem)
     seed = checks.seed32(seed)
-    pytrees.register(algorithm)
-    pytrees.register(problem)
-    _check_problem(problem)
-    config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
-    mix = mixer(gossip, algorithm, dtype)
-    state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
-    sent = check_contract(algorithm, mix, state, problem, runs)
+    size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
+    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
+    with interrupts.calm():  # from here on JAX traces
+        pytrees.register(algorithm)
+        pytrees.register(problem)
+        _check_problem(problem)
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
+        mix = mixer(gossip, algorithm, dtype)
+        state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
+        sent = check_contract(algorithm, mix, state, problem, runs)
     carry = Carry(state, np.zeros(problem.agents, dtype))
     record = Record(problem.horizon, runs, problem.agents, problem.arms)
     return Start(config, algorithm, mix, carry, record, sent)
@@ -149,6 +158,30 @@ def prepare(
 def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
     """What every agent is told before round 1."""
     return Setting(problem.arms, problem.agents, gossip, problem.actions)
+
+
+def configuration(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    dtype: DType,
+) -> dict[str, Any]:
+    """Everything that decides the numbers, the algorithm being set up, as plain data."""
+    from fedbandits import __version__
+
+    network = gossip and gossip.network
+    return {
+        "version": __version__,
+        "problem": problem.describe(),
+        "network": network and {"name": network.family, **describe(network.parameters)},
+        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
+        "algorithm": describe(algorithm),
+        "runs": runs,
+        "seed": seed,
+        "dtype": dtype,
+    }
 
 
 def finish(
@@ -190,30 +223,6 @@ def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Ar
     return sample(likeliest, uniform)
 
 
-def _configuration(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    dtype: DType,
-) -> dict[str, Any]:
-    """Everything that decides the numbers, as plain data."""
-    from fedbandits import __version__
-
-    network = gossip and gossip.network
-    return {
-        "version": __version__,
-        "problem": problem.describe(),
-        "network": network and {"name": network.family, **describe(network.parameters)},
-        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
-        "algorithm": describe(algorithm),
-        "runs": runs,
-        "seed": seed,
-        "dtype": dtype,
-    }
-
-
 def _check_arguments(
     problem: Problem, algorithm: AnyAlgorithm, gossip: Gossip | None, against: str, dtype: str
 ) -> None:
@@ -242,6 +251,7 @@ def _check_arguments(
         raise ValueError(
             f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
         )
+    check_sizes(problem.agents, problem.arms, problem.horizon)
     _check_names(problem, gossip)
     if against not in ("current", "final"):
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
@@ -276,5 +286,6 @@ def _check_problem(problem: Problem) -> None:
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):
+            interrupts.stop_if_requested()
             block = problem.block(first, min(first + step - 1, problem.horizon))
             check_losses(block, first, problem)

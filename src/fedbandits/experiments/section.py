@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import shlex
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.files import atomic_path
 from fedbandits.plots import save_figure
+from fedbandits.replacing import FIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +57,13 @@ class Options:
             raise FileNotFoundError(
                 f"--data {self.data}: neither embedded nor generated, and no file or folder"
             )
+
+    def refuse_other(self, parts: Iterable[str]) -> None:
+        """Refuse parts that are there already and were done with other options."""
+        for name in parts:
+            path = self.out / f"{name}.json"
+            if path.exists() and (there := load_section(path).command) != self.command(name):
+                raise FileExistsError(f"{self.out} has {name} by `{there}`; {FIX}")
 
     def command(self, name: str) -> str:
         """The command that reproduces `name` with these options."""

@@ -14,7 +14,7 @@ from fedbandits.checks import whole
 from fedbandits.describe import array_hash
 from fedbandits.sparse_graphs import Ints
 
-from .base import Network, build
+from .base import Network, build, check_size
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -33,7 +33,7 @@ def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
         >>> from_edges(3, [(2, 0), (1, 2)]).edges.tolist()
         [[0, 2], [1, 2]]
     """
-    return _checked("from_edges", whole(agents, "agents", least=1), edges)
+    return _checked("from_edges", check_size(agents), edges)
 
 
 def from_adjacency(matrix: Any) -> Network:

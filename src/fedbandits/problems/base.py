@@ -23,7 +23,7 @@ class Problem(ABC):
     Attributes:
         agents: number of agents, N.
         arms: number of arms, K.
-        horizon: number of rounds, T.
+        horizon: number of rounds, T, at most 2³¹ - 2.
     """
 
     agents: int
@@ -98,13 +98,19 @@ class Problem(ABC):
         return description
 
 
+_BYTES = 16
+"""Of an agent's arm while a round is played, at least: loss, state, distribution, new state."""
+
+
 def check_sizes(agents: Any, arms: Any, horizon: Any) -> tuple[int, int, int]:
-    """N >= 1, K >= 2 and T >= 1."""
-    return (
-        checks.whole(agents, "agents", least=1),
-        checks.whole(arms, "arms", least=2),
-        checks.whole(horizon, "horizon", least=1),
+    """N >= 1, K >= 2 and T >= 1, and no more than can be counted and held."""
+    sizes = (
+        checks.whole(agents, "agents", least=1, most=checks.INT32),
+        checks.whole(arms, "arms", least=2, most=checks.INT32),
+        checks.whole(horizon, "horizon", least=1, most=checks.ROUNDS),
     )
+    checks.fits(_BYTES * sizes[0] * sizes[1], f"{sizes[0]:,} agents with {sizes[1]:,} arms")
+    return sizes
 
 
 def check_losses(block: np.ndarray[Any, Any], first: int, problem: Problem) -> None:

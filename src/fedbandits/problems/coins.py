@@ -264,6 +264,7 @@ def switching(
     parts = checks.whole(parts, "parts", least=1)
     if parts > horizon:
         raise ValueError(f"parts must be at most the horizon {horizon}, not {parts}")
+    checks.fits(12 * parts, f"the best arms of {parts:,} parts")
     for name, mean in (("best", best), ("other", other)):
         checks.unit_interval(mean, name)
     order = np.random.default_rng(checks.seed32(seed)).permutation(arms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ Registry = Mapping[str, Callable[..., Any]]
 
 SWEEP = "sweep"
 """The key of the explicit form, and the section that says which axes vary together."""
+
+MOST = 100_000
+"""Cells of a sweep: each is built, and gets a file of its own."""
 
 RESERVED = {"run", "time", "date", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
@@ -91,6 +95,7 @@ def expand(config: Mapping[str, Any], source: str = "the configuration") -> Swee
     axes = _zipped(swept, config.get(SWEEP, {}), source)
     plain = {key: value for key, value in config.items() if key != SWEEP}
     names = short_names([path for axis in axes for path in axis.paths])
+    _refuse_many([len(axis.values) for axis in axes], source)
     cells = []
     for position in itertools.product(*(range(len(axis.values)) for axis in axes)):
         values = {
@@ -101,6 +106,16 @@ def expand(config: Mapping[str, Any], source: str = "the configuration") -> Swee
         title = ", ".join(f"{names[path]}={label(value)}" for path, value in values.items())
         cells.append(Cell(_replaced(plain, values), position, values, title))
     return Sweep(axes, tuple(cells))
+
+
+def _refuse_many(lengths: Sequence[int], source: str) -> None:
+    """Refuse more combinations than anybody can play, before they are written down."""
+    if math.prod(lengths) > MOST:
+        raise ConfigError(
+            f"{source}: lists of {' × '.join(map(str, lengths))} values make "
+            f"{math.prod(lengths):,} cells; a sweep has at most {MOST:,}: shorten the lists, or "
+            "zip some"
+        )
 
 
 def find_axes(config: Mapping[str, Any], source: str) -> dict[str, list[Any]]:
@@ -205,6 +220,7 @@ def _plain(option: Any, path: str, registry: Registry | None, source: str) -> li
     inside: dict[str, list[Any]] = {}
     _search(option, path, registry, takes_lists=True, source=source, found=inside)
     keys = [key.removeprefix(f"{path}.") for key in inside]
+    _refuse_many([len(values) for values in inside.values()], source)
     return [
         _replaced(option, dict(zip(keys, values, strict=True)))
         for values in itertools.product(*inside.values())

@@ -22,7 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
-from .run import POLL, Batch, _terminated_as_interrupted, play_here
+from fedbandits import interrupts
+
+from .run import POLL, Batch, play_here
 from .sharing import Missing, Task
 from .store import SweepError, Trace
 
@@ -151,7 +153,7 @@ def main() -> int:
     """A process that plays: tasks come by standard input, results go to the folder."""
     tasks = _read(sys.stdin.readline())
     try:
-        with _terminated_as_interrupted():
+        with interrupts.command():
             threading.Thread(target=_stop_with_parent, daemon=True).start()
             for _ in play_here(tasks):
                 pass

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import logging
 import shlex
-import signal
-import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.config import Experiment, build
+from fedbandits.interrupts import calm
 
 from . import store
 from .identity import cell_hash, files_of, made_here
@@ -101,7 +99,6 @@ def run_sweep(
             task.forget()
     try:
         with (
-            _terminated_as_interrupted(),
             CellProgress(len(manifest.cells), len(done), progress) as bar,
             closing(_play(tasks, folder, scheduler, jobs)) as played,
         ):
@@ -117,26 +114,6 @@ def run_sweep(
     except OSError as error:
         raise SweepError(f"{error}; {_safe(manifest, folder, command)}") from error
     return store.status(folder, manifest)
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which batch systems send, does what Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # handlers are the main thread's
-        return
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        now = signal.getsignal(signal.SIGINT)
-        if not callable(now):  # ignored, as in a script's background jobs
-            raise KeyboardInterrupt
-        now(signal.SIGINT, frame)
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def tasks_of(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> dict[int, Task]:
@@ -210,15 +187,15 @@ def play_here(tasks: Mapping[int, Task]) -> Generator[int]:
 
 
 def _save(task: Task, outcomes: Sequence[Played]) -> None:
-    """Write those cells of a batch that are missing."""
+    """Write those cells of a batch that are missing, all of them whatever signal comes."""
+    found = zip(task.batch.hashes, outcomes, strict=True)
     try:
-        for name, outcome in zip(task.batch.hashes, outcomes, strict=True):
-            if name not in task.missing:
-                continue
-            if outcome.dataset is None:
-                store.save_failure(task.folder, name, task.missing[name].title, outcome.error)
-            else:
-                store.save_cell(task.folder, name, outcome.dataset)
+        with calm():
+            for name, outcome in ((n, outcome) for n, outcome in found if n in task.missing):
+                if outcome.dataset is None:
+                    store.save_failure(task.folder, name, task.missing[name].title, outcome.error)
+                else:
+                    store.save_cell(task.folder, name, outcome.dataset)
     except OSError as error:
         raise SweepError(store.unwritable(task.folder, error)) from error
 

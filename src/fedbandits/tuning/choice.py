@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("fedbandits")
 
+MOST = 10_000
+"""Candidates that a grid may have."""
+
 DRAWS = 3
 """Draws of the losses on which candidates are compared, so that no single one chooses."""
 
@@ -120,7 +123,7 @@ def choose(
     """
     from fedbandits.engine.simulate import setting_of
 
-    budget = checks.whole(budget, "budget", least=2)
+    budget = checks.whole(budget, "budget", least=2, most=MOST)
     runs = checks.whole(runs, "runs", least=1)
     setting = setting_of(problem, gossip)
     if candidates is not None and ranges:

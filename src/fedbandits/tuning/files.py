@@ -14,6 +14,8 @@ from fedbandits.catalogue import THEOREM
 from fedbandits.config import ConfigError, Experiment, load_config, read_config
 from fedbandits.describe import describe
 from fedbandits.files import atomic_path
+from fedbandits.interrupts import calm
+from fedbandits.replacing import refuse_present
 from fedbandits.toml import toml_text
 
 from . import knobs
@@ -95,8 +97,10 @@ class Request:
             stopped = str(stop) or "stopped"
             raise KeyboardInterrupt(f"{stopped}; nothing is kept, tuning starts anew") from stop
         section = {**self.config["algorithm"], **_changed(choice.winner, asked.algorithm)}
-        _refuse_present(self.files, self.force)  # someone else may have been faster
-        _write(self, {**self.config, "algorithm": section}, choice, said)
+        if not self.force:
+            refuse_present(self.files)  # someone else may have been faster
+        with calm():
+            _write(self, {**self.config, "algorithm": section}, choice, said)
         return Tuned(choice, said, toml_text({"algorithm": section}), self.files)
 
 
@@ -126,7 +130,8 @@ def request(
             f"{source} [algorithm]: {THEOREM} chooses the rates itself; remove it to tune them"
         )
     files = Files(*(Path(out) / f"{source.stem}.{end}" for end in _ENDINGS))
-    _refuse_present(files, force)
+    if not force:
+        refuse_present(files)
     return Request(source, config, experiment, wanted, files, force)
 
 
@@ -137,14 +142,6 @@ def _tables(source: Path, overrides: Sequence[str]) -> dict[str, Any]:
     from fedbandits.sweeps.grammar import expand
 
     return dict(expand(read_config(source, overrides), str(source)).cells[0].config)
-
-
-def _refuse_present(files: Files, force: bool) -> None:
-    present = [path for path in files if path.exists()]
-    if present and not force:
-        raise FileExistsError(
-            f"{present[0]} is there already; choose another --out, or --force to replace it"
-        )
 
 
 def _changed(winner: AnyAlgorithm, given: AnyAlgorithm) -> dict[str, Any]:
