@@ -52,7 +52,7 @@ def test_the_command_line(file: Path, tmp_path: Path) -> None:
         (["--checkpoint", "x"], "a sweep keeps every finished cell without --checkpoint"),
         (
             ["--set", "seed=1", "--set", "algorithm.learning_rate=1", "--scheduler", "a:1"],
-            "--scheduler is for sweeps",
+            "--scheduler and --jobs are for sweeps",
         ),
     ],
 )

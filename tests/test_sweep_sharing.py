@@ -418,7 +418,7 @@ def test_jobs_on_the_command_line(
     assert "--jobs is for this machine" in failed.stderr
     single = ("--set", "seed=1", "--set", "algorithm.learning_rate=1")
     failed = call("run", plan.source, *single, "--jobs", "2")
-    assert "--jobs and --force are for sweeps" in failed.stderr
+    assert "--scheduler and --jobs are for sweeps" in failed.stderr
 
 
 # A cluster.

@@ -286,11 +286,19 @@ def cell_path(folder: Path, name: str) -> Path:
 
 def save_cell(folder: Path, name: str, data: xr.Dataset) -> None:
     """Write a result as `Result.save` does, whole or not at all."""
-    # Made in memory: of a full disk our own write tells, in better words than HDF5 has.
-    content: Any = data.to_netcdf(engine="h5netcdf")
+    content = _netcdf(data)
     with atomic_write(cell_path(folder, name)) as file:
         file.write(content)
     _failure_path(folder, name).unlink(missing_ok=True)
+
+
+def _netcdf(data: xr.Dataset) -> bytes:
+    """A file made in memory: of a full disk our own write tells, in better words than HDF5 has.
+
+    Newer versions of xarray give a view of a buffer, which must not outlive it in a traceback.
+    """
+    made: Any = data.to_netcdf(engine="h5netcdf")
+    return bytes(made)
 
 
 def save_failure(folder: Path, name: str, title: str, error: str) -> None:
