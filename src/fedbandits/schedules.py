@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any, Protocol
 
 from .arrays import Array, over_arms
-from .checks import nonnegative
+from .checks import explained, nonnegative
 from .describe import Fresh
 
 
@@ -112,6 +112,7 @@ class Computed:
         return self.function(t, state)
 
 
+@explained
 def constant(value: float) -> Constant:
     """The rate `value` in every round.
 
@@ -122,6 +123,7 @@ def constant(value: float) -> Constant:
     return Constant(value)
 
 
+@explained
 def power(c: float, a: float) -> Power:
     """The rate c · t^(-a); `power(0.01, 1/3)` is the exploration behind the paper's figures.
 
@@ -132,6 +134,7 @@ def power(c: float, a: float) -> Power:
     return Power(c, a)
 
 
+@explained
 def anytime(c: float = 1.0) -> Anytime:
     """The learning rate c · sqrt(ln K / ((K/N + 1) t)): no horizon is needed.
 
@@ -142,6 +145,7 @@ def anytime(c: float = 1.0) -> Anytime:
     return Anytime(c)
 
 
+@explained
 def small_loss(c: float = SmallLoss.c) -> SmallLoss:
     """The learning rate c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z(i)))), FedExp3's default.
 

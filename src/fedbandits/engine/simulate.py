@@ -38,6 +38,7 @@ one_per_core()
 DType = Literal["float32", "float64"]
 
 
+@checks.explained
 def simulate(
     problem: Problem,
     algorithm: AnyAlgorithm,

@@ -70,6 +70,7 @@ class Stored(Problem):
         return description
 
 
+@checks.explained
 def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     """Losses from an array by round, agent and arm, or from a `.npy` file of one.
 
@@ -93,6 +94,7 @@ def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     return Stored(agents, arms, horizon, array)
 
 
+@checks.explained
 def from_table(
     table: pd.DataFrame | str | Path,
     *,

@@ -73,6 +73,7 @@ class Choice:
         )
 
 
+@checks.explained
 def choose(
     problem: Problem,
     algorithm: AnyAlgorithm,

@@ -95,6 +95,7 @@ class Report:
         )
 
 
+@checks.explained
 def report(
     problem: Problem,
     tuned: AnyAlgorithm,
