@@ -3,10 +3,21 @@
 A rate is called as `rate(t, state)` with the round t = 1, 2, ... and the algorithm's state, which
 offers `state.z` (`[K, ...]`) and `state.agents` (N). Parameters are traced, so a sweep over them is
 one compiled program.
+
+A schedule of one's own is a function of (t, state), or a frozen dataclass that is called like one
+and whose numbers are traced too:
+
+    @dataclass(frozen=True)
+    class Decaying:
+        c: float
+
+        def __call__(self, t, state):
+            return self.c / t**0.5
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import re
@@ -14,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from .arrays import Array, over_arms
 from .checks import explained, nonnegative
@@ -175,14 +186,41 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     given: Any = rate
     if isinstance(given, numbers.Real):
         return Constant(nonnegative(given, name))
-    if is_dataclass(given) and not isinstance(given, type) and callable(given):
-        return rate  # type: ignore[return-value]  # traced: a sweep over it compiles once
-    if isinstance(given, FunctionType | partial):
-        return Computed(Fresh(given))
-    raise TypeError(
-        f"{name} must be a number, a schedule such as fb.schedules.power(0.01, 1 / 3), or a "
-        f"function of (t, state), not {rate!r}"
-    )
+    traced = is_dataclass(given) and not isinstance(given, type) and callable(given)
+    if not traced and not isinstance(given, FunctionType | partial):
+        raise TypeError(
+            f"{name} must be a number, a schedule such as fb.schedules.power(0.01, 1 / 3), or a "
+            f"function of (t, state), not {rate!r}. A schedule of your own:\n{_OWN}"
+        )
+    _refuse_other_arguments(given, name)
+    # The numbers of a dataclass are traced: a sweep over them compiles once.
+    return cast(Schedule, given) if traced else Computed(Fresh(given))
+
+
+_OWN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Decaying:
+    c: float
+
+    def __call__(self, t, state):
+        return self.c / t**0.5
+"""
+
+
+def _refuse_other_arguments(rate: Callable[..., Any], name: str) -> None:
+    """Refuse what cannot be called as rate(t, state), before the engine does."""
+    signature = inspect.signature(rate)
+    try:
+        signature.bind("t", "state")
+    except TypeError:
+        called = getattr(rate, "__qualname__", type(rate).__qualname__)
+        raise TypeError(
+            f"{name} is called as rate(t, state), but {called} takes "
+            f"({', '.join(signature.parameters)}); write lambda t, state: ..., or a schedule of "
+            f"your own, whose numbers can be swept without compiling anew:\n{_OWN}"
+        ) from None
 
 
 def name_of(schedule: Any) -> str:
