@@ -14,6 +14,7 @@ from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
+from fedbandits.forks import refuse_fork
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_shape
 from fedbandits.streams import ACTIONS, round_key, uniforms
@@ -170,6 +171,7 @@ def finish(
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:
     """A scope in which JAX computes in `dtype`; the global flag is never touched."""
+    refuse_fork()  # here, since whatever plays comes this way
     scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
     return scope
 

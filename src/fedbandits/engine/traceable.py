@@ -29,8 +29,8 @@ _FAULTS: dict[type[Exception], tuple[str, str]] = {
     ),
     errors.JAXTypeError: (
         "needs the value of an array",
-        "int(), float(), range() and the index of a list take no array: keep it an array; what must "
-        'stay a Python value is a field of the algorithm with field(metadata={"static": True})',
+        "int(), float(), range() and the index of a list take no array: keep it an array; what "
+        'must stay a Python value is a field with field(metadata={"static": True})',
     ),
 }
 """What was done, and what to do instead, for each kind of error; the first that fits."""
