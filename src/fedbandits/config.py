@@ -265,7 +265,7 @@ def construct(
     Example:
         >>> from fedbandits import schedules
         >>> construct(schedules.REGISTRY, {"name": "power", "c": 0.01, "a": 0.5}, Place("here"))
-        Power(c=0.01, a=0.5)
+        power(c=0.01, a=0.5)
         >>> construct(schedules.REGISTRY, {"name": "powr"}, Place("here"))
         Traceback (most recent call last):
             ...

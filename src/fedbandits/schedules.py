@@ -51,8 +51,16 @@ class Schedule(Protocol):
         """The rate of round t: a scalar, or `[...]` for one rate per agent."""
 
 
-@dataclass(frozen=True)
-class Constant:
+class _Named:
+    """Looks like the call that makes it."""
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{name_of(self)}({values})"
+
+
+@dataclass(frozen=True, repr=False)
+class Constant(_Named):
     """The same rate in every round."""
 
     value: float
@@ -65,8 +73,8 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True)
-class Power:
+@dataclass(frozen=True, repr=False)
+class Power(_Named):
     """A rate that decays as a power of the round."""
 
     c: float
@@ -80,8 +88,8 @@ class Power:
         return self.c * t ** (-self.a)
 
 
-@dataclass(frozen=True)
-class Anytime:
+@dataclass(frozen=True, repr=False)
+class Anytime(_Named):
     """A learning rate that needs no horizon."""
 
     c: float
@@ -95,8 +103,8 @@ class Anytime:
         return self.c * (math.log(arms) / ((arms / state.agents + 1.0) * t)) ** 0.5
 
 
-@dataclass(frozen=True)
-class SmallLoss:
+@dataclass(frozen=True, repr=False)
+class SmallLoss(_Named):
     """A learning rate that falls with the loss of the best arm, as each agent estimates it."""
 
     c: float = 2.0
@@ -129,7 +137,7 @@ def constant(value: float) -> Constant:
 
     Example:
         >>> constant(0.1)
-        Constant(value=0.1)
+        constant(value=0.1)
     """
     return Constant(value)
 
@@ -151,7 +159,7 @@ def anytime(c: float = 1.0) -> Anytime:
 
     Example:
         >>> anytime(0.5)
-        Anytime(c=0.5)
+        anytime(c=0.5)
     """
     return Anytime(c)
 
@@ -167,7 +175,7 @@ def small_loss(c: float = SmallLoss.c) -> SmallLoss:
 
     Example:
         >>> small_loss()
-        SmallLoss(c=2.0)
+        small_loss(c=2.0)
     """
     return SmallLoss(c)
 
@@ -177,7 +185,7 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
 
     Example:
         >>> as_schedule(0.1, "learning_rate")
-        Constant(value=0.1)
+        constant(value=0.1)
         >>> as_schedule(-1, "learning_rate")
         Traceback (most recent call last):
             ...

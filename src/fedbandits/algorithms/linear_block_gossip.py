@@ -72,10 +72,10 @@ class LinearBlockGossip(Algorithm[BlockState]):
     exploration: Schedule | None
     block: int | None
     uniform: float
-    sigma: float | None
+    sigma: float | None = field(repr=False)
     """σ2 for Chebyshev's weights, 0 for plain gossip; from the network."""
-    spanner: Spanner | None
-    horizon: int | None = field(metadata={"static": True})
+    spanner: Spanner | None = field(repr=False)
+    horizon: int | None = field(repr=False, metadata={"static": True})
     """T, where the theorem's rates are asked for and wait for the actions."""
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}

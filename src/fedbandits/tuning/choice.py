@@ -115,7 +115,7 @@ def choose(
         >>> rates = [fb.FedExp3(rate) for rate in (0.01, 0.3)]
         >>> choice = choose(problem, fb.FedExp3(), gossip, candidates=rates, runs=2, draws=2)
         >>> choice.winner.learning_rate
-        Constant(value=0.3)
+        constant(value=0.3)
         >>> choice.regret.shape
         (2, 2)
     """
