@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def test_a_rate_of_the_round_alone_is_refused_with_what_to_write(
     # What it tells to write works as it stands.
     names: dict[str, Any] = {"fb": fb}
     exec(example, names)
-    own = next(value for name, value in names.items() if is_dataclass(value) and name != "fb")
+    own = names["Decaying"]
     made = make(learning_rate=own(0.3))
     assert made.learning_rate == own(0.3)
     assert float(made.learning_rate(4, STATE)) == pytest.approx(0.15)

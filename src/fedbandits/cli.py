@@ -244,7 +244,8 @@ def tune(
 ) -> None:
     """Search learning rate, exploration and block length on some seeds; report on fresh ones.
 
-    Writes a new configuration (.tuned.toml), tables (.csv) and a result (.nc).
+    Writes a configuration (.tuned.toml), with what was found only if it is better there than the
+    file's own setting; tables (.csv) and a result (.nc).
 
     \b
     Examples:

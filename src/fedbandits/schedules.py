@@ -232,13 +232,14 @@ def _refuse_other_arguments(rate: Callable[..., Any], name: str) -> None:
 
 
 def name_of(schedule: Any) -> str:
-    """What a configuration calls a schedule.
+    """What a configuration calls a schedule, or a class of that name.
 
     Example:
-        >>> name_of(small_loss())
-        'small_loss'
+        >>> name_of(small_loss()), name_of("SmallLoss")
+        ('small_loss', 'small_loss')
     """
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(schedule).__name__).lower()
+    kind = schedule if isinstance(schedule, str) else type(schedule).__name__
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
 
 
 def _nonnegative(schedule: Any, *names: str) -> None:

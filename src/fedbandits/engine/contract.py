@@ -35,9 +35,9 @@ def check_contract(
     """
     try:
         return _checked(algorithm, mixer, state, problem, runs)
-    except (TypeError, *FAULTS) as error:
+    except FAULTS as error:
         name = type(algorithm).__name__
-        explained = explanation(error, name) if isinstance(error, FAULTS) else None
+        explained = explanation(error, name)
         if explained is not None:
             raise explained from error
         error.add_note(

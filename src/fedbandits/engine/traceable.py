@@ -35,21 +35,23 @@ _FAULTS: dict[type[Exception], tuple[str, str]] = {
 }
 """What was done, and what to do instead, for each kind of error; the first that fits."""
 
-FAULTS = tuple(_FAULTS)
+FAULTS: tuple[type[Exception], ...] = (TypeError, *_FAULTS)
+"""What tracing may raise: a mistake of plain Python is a TypeError too."""
 
 
 def explanation(error: Exception, algorithm: str) -> TypeError | None:
-    """The error in words; None where it is not about the code of a method.
+    """The error in words; None where it is not JAX's, or not about the code of a method.
 
     Args:
-        error: one of JAX's while it traced the algorithm.
+        error: what was raised while JAX traced the algorithm.
         algorithm: its name.
     """
-    done, instead = next(text for kind, text in _FAULTS.items() if isinstance(error, kind))
+    fault = next((text for kind, text in _FAULTS.items() if isinstance(error, kind)), None)
     frames = traceback.extract_tb(error.__traceback__)
     methods = [place for place, frame in enumerate(frames) if frame.name in METHODS]
-    if not methods:
+    if fault is None or not methods:
         return None
+    done, instead = fault
     inside = [frame for frame in frames[methods[0] :] if not _of(frame, jax, np)]
     # Of one's own code, where there is some: a rate, say, that one of our methods calls.
     own = [frame for frame in inside if not _of(frame, fedbandits)]
