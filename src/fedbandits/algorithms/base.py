@@ -96,6 +96,11 @@ class Algorithm(ABC, Generic[S]):
             _refuse_arguments(cls, args, kwargs)
         return super().__new__(cls)
 
+    @property
+    def rounds_before_learning(self) -> int:
+        """How many rounds are played before anything seen changes what is played."""
+        return 0
+
     def set_up(self, setting: Setting) -> Self:  # noqa: ARG002
         """The algorithm with what it needs to know of the network and the arms filled in.
 

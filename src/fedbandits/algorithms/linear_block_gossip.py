@@ -131,6 +131,11 @@ class LinearBlockGossip(Algorithm[BlockState]):
         made = cls(actions, block=int(min(block, horizon)), uniform=1 / horizon)
         return made.with_values(horizon=horizon)
 
+    @property
+    def rounds_before_learning(self) -> int:
+        """Two blocks: in the second the agents agree on what was seen in the first."""
+        return 2 * (self.block or 0)
+
     def set_up(self, setting: Setting) -> Self:
         """Find the spanner; fill in actions, block and learning rate where they were not given."""
         actions = setting.actions if self.actions is None else self.actions

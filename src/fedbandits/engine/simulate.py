@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -86,6 +87,13 @@ def simulate(
     """
     with precision(dtype):
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
+        unheard = start.algorithm.rounds_before_learning
+        if unheard >= problem.horizon:
+            warnings.warn(
+                f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and "
+                f"the problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps",
+                stacklevel=3,
+            )
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
         carry = play_chunks(
