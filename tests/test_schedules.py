@@ -113,8 +113,11 @@ def test_a_function_is_a_schedule() -> None:
     problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=60)
     by_function = fb.Exp3(lambda t, state: 0.3 / t**0.5)
     by_schedule = fb.Exp3(fb.schedules.power(0.3, 0.5))
-    a, b = (fb.simulate(problem, x, runs=2).dataset["regret"] for x in (by_function, by_schedule))
-    np.testing.assert_allclose(a, b, atol=1e-5)
+    a, b = (
+        fb.simulate(problem, x, runs=2, dtype="float64").dataset["regret"]
+        for x in (by_function, by_schedule)
+    )
+    np.testing.assert_allclose(a, b, atol=1e-12)
 
 
 def test_a_rate_that_fails_is_named_with_its_round() -> None:
@@ -164,7 +167,8 @@ def test_theorem_below_its_horizon_warns_and_plays_uniformly() -> None:
     needed = fb.bounds.horizon_needed(gossip, arms=20)
     with pytest.warns(UserWarning, match=f"falls to 1 at horizon {needed:,.0f}"):
         algorithm = fb.FedExp3.from_theorem(gossip, arms=20, horizon=3000)
-    problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=3000, seed=0)
+    # Uniform play does not depend on how long it is played: a few rounds tell.
+    problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=60, seed=0)
     result = fb.simulate(problem, algorithm, gossip, runs=2)
     uniform = fb.simulate(problem, fb.Uniform(), gossip, runs=2)
     np.testing.assert_allclose(

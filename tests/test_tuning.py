@@ -279,11 +279,13 @@ def test_too_many_numbers_for_one_call_are_several(monkeypatch: pytest.MonkeyPat
     rates = [fb.FedExp3(rate) for rate in (0.1, 0.5, 2.0)]
 
     def play() -> tuning.Choice:
-        return tuning.choose(PROBLEM, GIVEN, GOSSIP, candidates=rates, runs=2, draws=1)
+        return tuning.choose(
+            *(PROBLEM, GIVEN, GOSSIP), candidates=rates, runs=2, draws=1, dtype="float64"
+        )
 
     together = play()
     monkeypatch.setattr(plan, "MOST_NUMBERS", 5 * 3 * 2 * 2)  # two candidates
-    np.testing.assert_allclose(play().regret, together.regret, rtol=1e-4)  # float32
+    np.testing.assert_allclose(play().regret, together.regret, rtol=1e-9)
 
 
 def test_stored_losses_are_the_same_and_the_agents_are_not() -> None:

@@ -30,10 +30,12 @@ from .algorithms import (
     Setting,
     Uniform,
 )
+from .comparison import Comparison, compare
 from .gossip import Gossip
 from .networks import Network
+from .plots import plot
 from .problems import Problem
-from .results import Comparison, Result, compare, load
+from .results import Result, load
 
 if TYPE_CHECKING:
     from .engine.federated import NotFederatedError, check_federated
@@ -71,6 +73,7 @@ __all__ = [
     "load",
     "load_experiment",
     "networks",
+    "plot",
     "problems",
     "schedules",
     "simulate",

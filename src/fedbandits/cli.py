@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
-    from .results import Result
-
 
 def _say(text: str, style: str = "", *, err: bool = False) -> None:
     """One line, never wrapped and never read as markup: file names and [sections] stay whole."""
@@ -346,21 +344,18 @@ def plot(
 ) -> None:
     """Draw the regret of several results into one figure.
 
+    Without labels, results of one algorithm are told apart by what differs in their configurations.
+
     \b
     Example:
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
     """  # noqa: D301
+    from .comparison import named
     from .plots import plot_regret
     from .results import load
 
-    results = [load(file) for file in files]
-    labels = label or _labels(files, results)
-    if len(set(labels)) != len(files):
-        raise ValueError(
-            f"{len(files)} results need as many different labels, not {', '.join(labels)}; give "
-            "each a --label"
-        )
-    _save_plot(plot_regret(dict(zip(labels, results, strict=True))), out)
+    stems = [file.stem for file in files]
+    _save_plot(plot_regret(named([load(file) for file in files], label or None, stems)), out)
     _say_written([out])
 
 
@@ -494,12 +489,3 @@ def _save_plot(ax: Axes, *paths: Path) -> None:
 def _say_written(paths: list[Path], quiet: bool = False) -> None:
     for path in paths:
         _say(str(path) if quiet else f"wrote {path}")
-
-
-def _labels(files: list[Path], results: list[Result]) -> list[str]:
-    """Algorithms, told apart by file name where one appears twice."""
-    names = [result.label for result in results]
-    return [
-        name if names.count(name) == 1 else f"{name}, {file.stem}"
-        for name, file in zip(names, files, strict=True)
-    ]

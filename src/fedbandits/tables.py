@@ -75,11 +75,13 @@ def summary_table(result: Result) -> Group:
 
 def bounds_table(result: Result) -> Group:
     """The paper's bounds beside the measured regret."""
+    from .theorems import amount
+
     sizes = result.dataset.sizes
     table = _table("regret at T", "value", "")
     table.columns[2].justify = "left"
     for name, value, remark in result.bounds().itertuples():
-        table.add_row(name, f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}", remark)
+        table.add_row(name, amount(value), remark)
     return _titled(
         f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, T = "
         f"{int(result.dataset['time'][-1]):,}",
@@ -212,7 +214,7 @@ def tuning_outcome(found: Tuned) -> str:
 def _parameters(cell: StoredCell) -> list[str]:
     from rich.markup import escape
 
-    from .sweeps.grammar import label
+    from .describe import label
 
     return [escape(label(value)) for value in cell.values.values()]
 
@@ -238,12 +240,15 @@ def communication_line(result: Result) -> str:
 
 
 def recommendation_line(result: Result) -> str:
-    """The arm most agents would play now."""
+    """The arm most agents would play now, and the best in hindsight."""
     import numpy as np
 
     counts = np.bincount(result.dataset["recommended_arm"].to_numpy().ravel())
     arm = result.dataset["arm"].to_numpy()[counts.argmax()]
-    return f"recommended arm: {arm}, by {counts.max() / counts.sum():.0%} of agents and runs"
+    best = result.best_arm
+    share = counts.max() / counts.sum()
+    hindsight = f"the best in hindsight, {best.lead}" if arm == best.arm else f"in hindsight {best}"
+    return f"recommended arm: {arm}, by {share:.0%} of agents and runs; {hindsight}"
 
 
 def section_table(shown: SectionTable) -> Group:

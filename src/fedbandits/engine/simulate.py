@@ -17,7 +17,7 @@ from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
 from fedbandits.forks import refuse_fork
 from fedbandits.gossip import Gossip
-from fedbandits.problems.base import Problem, check_losses, check_shape
+from fedbandits.problems.base import Problem, check_losses
 from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
@@ -29,6 +29,7 @@ from .devices import one_per_core, spread
 from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .plan import plan
+from .purity import check_traced
 from .record import Record
 from .rounds import Carry, play_chunk
 
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 one_per_core()
 
 DType = Literal["float32", "float64"]
+
+FLOAT32_ROUNDS = 1_000_000
+"""Up to here float32 finds float64's regret, as far as was measured: benchmarks/RESULTS.md."""
 
 
 @checks.explained
@@ -67,7 +71,7 @@ def simulate(
         seed: of the agents' randomness.
         against: regret at time t is against the arm best up to t (`current`, the paper's
             definition), or against the arm best at T (`final`).
-        dtype: `float32` or `float64`.
+        dtype: `float32`, or `float64`, which horizons beyond a million rounds need.
         checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
             there and ends bit-identical to an undisturbed one.
         progress: show a progress bar; by default on a terminal only.
@@ -174,6 +178,7 @@ def finish(
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,
         gossip,
+        problem.dates,
     )
 
 
@@ -250,6 +255,13 @@ def _check_arguments(
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+    if dtype == "float32" and problem.horizon > FLOAT32_ROUNDS:
+        warnings.warn(
+            f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
+            f"{FLOAT32_ROUNDS:,} up to which regret was measured to be float64's; pass "
+            'dtype="float64", which takes up to twice as long',
+            stacklevel=5,
+        )
 
 
 def _check_names(problem: Problem, gossip: Gossip | None) -> None:
@@ -265,21 +277,10 @@ def _check_names(problem: Problem, gossip: Gossip | None) -> None:
     )
 
 
-# Traced once for each kind of problem and size, not with every simulation.
-_losses = jax.jit(lambda problem, t: problem.losses(t))
-
-
 def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
-        try:
-            shape = _losses.eval_shape(problem, jax.ShapeDtypeStruct((), np.int32)).shape
-        except TypeError as error:  # among them JAX's own, of plain NumPy or Python on a traced t
-            raise TypeError(
-                f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "
-                "losses in plain Python or NumPy, pass host=True to fb.problems.from_function"
-            ) from error
-        check_shape(shape, problem)
+        check_traced(problem)
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):

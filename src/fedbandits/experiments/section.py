@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shlex
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -197,13 +198,24 @@ def load_section(path: Path) -> Section:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were computed with: packages, Python, machine and device."""
+    """What the numbers were computed with: packages, Python, machine, device, and XLA's flags."""
     import jax
 
     packages = ("fedbandits", "jax", "numpy", "scipy", "xarray", "networkx", "matplotlib")
-    device = jax.devices()[0]
-    return {name: str(import_module(name).__version__) for name in packages} | {
+    kind = jax.devices()[0].device_kind
+    facts = {name: str(import_module(name).__version__) for name in packages} | {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "device": f"{jax.device_count()} × {device.device_kind}",
+        "device": f"{jax.device_count()} × {processor() if kind == 'cpu' else kind}",
     }
+    # Other instructions round otherwise: flags may move the last digits.
+    flags = os.environ.get("XLA_FLAGS")
+    return facts | ({"XLA_FLAGS": flags} if flags else {})
+
+
+def processor() -> str:
+    """The name of the CPU, or of its kind where the system does not say more."""
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()

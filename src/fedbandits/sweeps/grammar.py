@@ -15,6 +15,7 @@ from typing import Any
 
 from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
 from fedbandits.config import ConfigError, unknown
+from fedbandits.describe import label
 from fedbandits.results import DIMENSIONS
 
 Registry = Mapping[str, Callable[..., Any]]
@@ -22,7 +23,7 @@ Registry = Mapping[str, Callable[..., Any]]
 SWEEP = "sweep"
 """The key of the explicit form, and the section that says which axes vary together."""
 
-RESERVED = {"run", "time", "agent", "arm", *DIMENSIONS}
+RESERVED = {"run", "time", "date", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
 
 _LISTS = re.compile(r"\b(list|tuple|Sequence|Iterable|ndarray|ArrayLike|Any)\b")
@@ -132,22 +133,6 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
         path: path if last.count(name) > 1 or name in RESERVED else name
         for path, name in zip(paths, last, strict=True)
     }
-
-
-def label(value: Any) -> str:
-    """A value in a few words: a table as the call it stands for.
-
-    Example:
-        >>> label({"name": "power", "c": 0.01, "a": 0.5}), label([1, 2]), label("float64")
-        ('power(c=0.01, a=0.5)', '[1, 2]', 'float64')
-    """
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{key}={label(item)}" for key, item in value.items() if key != "name")
-        name = str(value.get("name", ""))
-        return f"{name}({inside})" if inside or not name else name
-    if isinstance(value, list):
-        return f"[{', '.join(label(item) for item in value)}]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def canonical(value: Any) -> str:

@@ -139,7 +139,7 @@ def _values(results: Sequence[Result], agent: str, unit: str) -> npt.NDArray[np.
     by_run = [
         at_end(result)
         if agent == "mean agent"
-        else result.dataset["agent_expected_regret"].to_numpy()[:, result.worst_agent]
+        else result.dataset["agent_expected_regret"].to_numpy()[:, result.worst_index]
         for result in results
     ]
     return by_run[0] if unit == "run" else np.array([values.mean() for values in by_run])
