@@ -242,8 +242,7 @@ def tune(
 ) -> None:
     """Search learning rate, exploration and block length on some seeds; report on fresh ones.
 
-    Writes a configuration (.tuned.toml), with what was found only if it is better there than the
-    file's own setting; tables (.csv) and a result (.nc).
+    Writes a configuration with the setting that wins (.tuned.toml), tables (.csv), a result (.nc).
 
     \b
     Examples:
