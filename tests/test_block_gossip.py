@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -242,3 +243,19 @@ def test_one_vector_of_arms_goes_to_each_neighbour_in_a_round() -> None:
     )
     assert (sent["messages"], sent["bytes"]) == (6 / 4, 6 * 3 * 4 / 4)
     assert (theirs["messages"], theirs["bytes"]) == (sent["messages"], sent["bytes"])
+
+
+@pytest.mark.parametrize(
+    "algorithm", [fb.BlockGossip(block=6), fb.LinearBlockGossip(np.eye(3), block=6)]
+)
+def test_a_game_that_ends_before_anything_is_learned_says_so(algorithm: AnyAlgorithm) -> None:
+    """What was seen in the first block is played from after the second."""
+    problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=12)
+    gossip = fb.gossip.max_degree(fb.networks.ring(5))
+    name = type(algorithm).__name__
+    said = f"{name} learns nothing in its first 12 rounds, and the problem has 12; a shorter block"
+    with pytest.warns(UserWarning, match=said) as caught:
+        fb.simulate(problem, algorithm, gossip, runs=1)
+    assert [warning.filename for warning in caught] == [__file__]
+    # One round more, and there is nothing to warn of: warnings are errors in these tests.
+    fb.simulate(replace(problem, horizon=13), algorithm, gossip, runs=1)

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import accelerated, bounds, gossip, networks, problems, schedules, tuning
+from . import forks as forks  # watches from the start
 from .algorithms import (
     AcceleratedFedExp3,
     Algorithm,
@@ -96,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LATER])
+    return sorted([*__all__, "__version__"])

@@ -2,20 +2,72 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
 import numbers
 import operator
 import os
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 INT32 = 2**31 - 1
 """Agents, arms and whatever else the engine counts in 32 bits."""
 
 ROUNDS = INT32 - 1
 """The longest horizon: the round after the last is counted too."""
+
+
+def explained(function: F) -> F:
+    """The function; a parameter that it does not have is answered with those that it has.
+
+    Example:
+        >>> @explained
+        ... def grid(rows: int, cols: int) -> int:
+        ...     return rows * cols
+        >>> grid(rows=2, colls=3)
+        Traceback (most recent call last):
+            ...
+        TypeError: grid has no parameter 'colls'; did you mean 'cols'? It takes rows, cols
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            refuse_unknown(function.__name__, inspect.signature(function).parameters, kwargs)
+            raise
+
+    return cast(F, called)
+
+
+def refuse_unknown(owner: str, takes: Iterable[str], given: Iterable[str]) -> None:
+    """Refuse the first parameter of `given` that `owner` does not take."""
+    names = list(takes)
+    for name in given:
+        if name not in names:
+            there_are = f" It takes {', '.join(names)}" if names else ": it takes none"
+            meant = did_you_mean(name, names) if names else ""
+            raise TypeError(f"{owner} has no parameter {name!r}{meant}{there_are}") from None
+
+
+def did_you_mean(value: Any, names: Iterable[str]) -> str:
+    """Which of the names was probably meant, as the end of a sentence.
+
+    Example:
+        >>> did_you_mean("Rws", ["rows", "cols"]), did_you_mean("xyz", ["rows", "cols"])
+        ("; did you mean 'rows'?", '.')
+    """
+    lowered = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
+    return f"; did you mean {lowered[near[0]]!r}?" if near else "."
 
 
 def whole(value: Any, name: str, *, least: int, most: int | None = None) -> int:

@@ -310,7 +310,7 @@ def tune(
 ) -> None:
     """Search learning rate, exploration and block length on some seeds; report on fresh ones.
 
-    Writes a new configuration (.tuned.toml), tables (.csv) and a result (.nc).
+    Writes a configuration with the setting that wins (.tuned.toml), tables (.csv), a result (.nc).
 
     \b
     Examples:

@@ -6,7 +6,6 @@ needs a line in its registry and nothing here.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import tomllib
@@ -275,7 +274,7 @@ def construct(
     Example:
         >>> from fedbandits import schedules
         >>> construct(schedules.REGISTRY, {"name": "power", "c": 0.01, "a": 0.5}, Place("here"))
-        Power(c=0.01, a=0.5)
+        power(c=0.01, a=0.5)
         >>> construct(schedules.REGISTRY, {"name": "powr"}, Place("here"))
         Traceback (most recent call last):
             ...
@@ -414,8 +413,5 @@ def _refuse_unknown(
 def unknown(what: str, value: Any, valid: Iterable[str], owner: str = "") -> str:
     """Says what is unknown, what was probably meant, and what there is."""
     names = list(valid)
-    lowered = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
-    meant = f"; did you mean {lowered[near[0]]!r}?" if near else "."
     there_is = f"Valid: {', '.join(names)}" if names else f"{owner} takes none"
-    return f"unknown {what} {value!r}{meant} {there_is}"
+    return f"unknown {what} {value!r}{checks.did_you_mean(value, names)} {there_is}"

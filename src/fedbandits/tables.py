@@ -193,8 +193,10 @@ def print_tuning(found: Tuned, console: Console) -> None:
     """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
     console.print(_candidates_table(found.choice))
     console.print(_fresh_table(found.report))
-    for line, style in [(line, "yellow") for line in tuning_warnings(found)] + [
-        (found.section, "")
+    for line, style in [
+        *((line, "yellow") for line in tuning_warnings(found)),
+        (tuning_outcome(found), "bold"),
+        (found.section, ""),
     ]:
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
@@ -209,7 +211,7 @@ def _candidates_table(choice: Choice) -> Group:
     for row in tried[:LISTED].to_dict("records"):
         numbers = (row[name] for name in names)
         table.add_row(
-            *(f"{x:g}" if isinstance(x, int | float) else str(x) for x in numbers),
+            *("-" if x is None else f"{x:g}" if isinstance(x, int | float) else x for x in numbers),
             f"{row['regret']:,.2f}",
             "as in the file" if row["given"] else "",
         )
@@ -243,13 +245,27 @@ def tuning_warnings(found: Tuned) -> list[str]:
             "the losses are stored or computed, not drawn from a seed: what was tuned has seen "
             "them, and only the agents' randomness is fresh; on other losses regret may be larger"
         )
-    if choice.given is not None and choice.winner is choice.candidates[choice.given]:
-        lines.append("no candidate was better than the file's own setting, which stays")
-    elif report.difference().low > 0:
-        lines.append("on fresh seeds the tuned setting is worse than the file's own: keep that")
-    elif not report.difference().high < 0:  # NaN included
-        lines.append("on fresh seeds the tuned setting is not clearly better than the file's own")
     return lines
+
+
+def tuning_outcome(found: Tuned) -> str:
+    """Which of the two settings is written, and why."""
+    choice, report = found.choice, found.report
+    if choice.given is not None and choice.winner is choice.candidates[choice.given]:
+        return "no candidate was better than the file's own setting, which stays"
+    if report.wins:
+        return (
+            "on fresh seeds what tuning found is better than the file's own setting: it is written"
+        )
+    low = report.difference().low
+    if low > 0:
+        return "on fresh seeds what tuning found is worse than the file's own setting, which stays"
+    if low != low:  # NaN
+        return "one run has no interval: the file's own setting stays; give more --runs"
+    return (
+        "on fresh seeds what tuning found is not clearly better than the file's own setting, which "
+        "stays: the interval of the difference reaches 0"
+    )
 
 
 def _more(rows: Sequence[object]) -> str:

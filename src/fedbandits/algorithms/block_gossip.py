@@ -142,6 +142,11 @@ class BlockGossip(Algorithm[BlockState]):
         block = int(min(rates.block, horizon))
         return cls(rates.learning_rate, rates.exploration, block, momentum=rates.momentum)
 
+    @property
+    def rounds_before_learning(self) -> int:
+        """Two blocks: in the second the agents agree on what was seen in the first."""
+        return 2 * (self.block or 0)
+
     def set_up(self, setting: Setting) -> Self:
         """Fill in σ2, the block and the learning rate, where they were not given."""
         gossip, block, sigma = setting.gossip, self.block, self.sigma

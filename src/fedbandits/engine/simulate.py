@@ -15,6 +15,7 @@ from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
+from fedbandits.forks import refuse_fork
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.streams import ACTIONS, round_key, uniforms
@@ -43,6 +44,7 @@ FLOAT32_ROUNDS = 1_000_000
 """Up to here float32 finds float64's regret, as far as was measured: benchmarks/RESULTS.md."""
 
 
+@checks.explained
 def simulate(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -89,6 +91,13 @@ def simulate(
     """
     with precision(dtype):
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
+        unheard = start.algorithm.rounds_before_learning
+        if unheard >= problem.horizon:
+            warnings.warn(
+                f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and "
+                f"the problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps",
+                stacklevel=3,
+            )
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
         with interrupts.calm():
@@ -210,6 +219,7 @@ def finish(
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:
     """A scope in which JAX computes in `dtype`; the global flag is never touched."""
+    refuse_fork()  # here, since whatever plays comes this way
     scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
     return scope
 
@@ -262,7 +272,7 @@ def _check_arguments(
             f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
             f"{FLOAT32_ROUNDS:,} up to which regret was measured to be float64's; pass "
             'dtype="float64", which takes up to twice as long',
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -7,12 +7,13 @@ import random
 
 import numpy as np
 
-from fedbandits.checks import number, whole
+from fedbandits.checks import explained, number, whole
 from fedbandits.sparse_graphs import Ints
 
 from .base import Network, build, check_size, circle
 
 
+@explained
 def complete(agents: int) -> Network:
     """Every agent linked to every other.
 
@@ -25,6 +26,7 @@ def complete(agents: int) -> Network:
     return build("complete", n, edges, {"agents": n}, circle(n))
 
 
+@explained
 def grid(rows: int, cols: int) -> Network:
     """A rows × cols lattice; agent r·cols + c stands in row r, column c.
 
@@ -42,6 +44,7 @@ def grid(rows: int, cols: int) -> Network:
     return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots)
 
 
+@explained
 def square_grid(agents: int) -> Network:
     """A lattice as near to a square as can be: ⌈√N⌉ columns, the last row possibly not full.
 
@@ -57,6 +60,7 @@ def square_grid(agents: int) -> Network:
     return build("square_grid", n, edges, {"agents": n}, full.positions[:n])
 
 
+@explained
 def ring(agents: int) -> Network:
     """A cycle of at least three agents.
 
@@ -71,6 +75,7 @@ def ring(agents: int) -> Network:
     return build("ring", n, edges, {"agents": n}, circle(n))
 
 
+@explained
 def path(agents: int) -> Network:
     """Agents in a line.
 
@@ -83,6 +88,7 @@ def path(agents: int) -> Network:
     return build("path", n, _chain(0, n), {"agents": n}, spots)
 
 
+@explained
 def star(agents: int) -> Network:
     """Agent 0 linked to all others.
 
@@ -96,6 +102,7 @@ def star(agents: int) -> Network:
     return build("star", n, edges, {"agents": n}, spots)
 
 
+@explained
 def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     """Uniform positions in the unit square, linked where at most `radius` apart.
 
@@ -120,6 +127,7 @@ def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     return build("random_geometric", n, edges, parameters, spots)
 
 
+@explained
 def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """Every pair linked with the same probability, independently.
 
@@ -142,6 +150,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     return build("erdos_renyi", n, np.array(list(graph.edges)), parameters)
 
 
+@explained
 def two_clusters(cluster: int, path: int) -> Network:
     """Two cliques joined by a path: the graph of the paper's lower bound.
 
@@ -169,6 +178,7 @@ def two_clusters(cluster: int, path: int) -> Network:
     return build("two_clusters", n, edges, {"cluster": size, "path": between}, spots)
 
 
+@explained
 def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
     """Agents arrive one by one and link to `links` others, popular ones more often.
 

@@ -128,6 +128,7 @@ class Switching(Coins):
         return _coins(_words(self.seed, t, (self.agents, self.arms)), means)
 
 
+@checks.explained
 def activated_bernoulli(
     agents: int,
     arms: int,
@@ -163,6 +164,7 @@ def activated_bernoulli(
     )
 
 
+@checks.explained
 def fixed_activation(
     agents: int,
     arms: int,
@@ -208,6 +210,7 @@ def fixed_activation(
     return bernoulli(mask * _means(means, arms), horizon, seed=seed)
 
 
+@checks.explained
 def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int = 0) -> Bernoulli:
     """Independent Bernoulli losses with given means.
 
@@ -240,6 +243,7 @@ def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int 
     )
 
 
+@checks.explained
 def switching(
     agents: int,
     arms: int,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedbandits import checks
 from fedbandits.arrays import Array
 from fedbandits.describe import Fresh, array_hash
 
@@ -56,6 +57,7 @@ class HostFunction(TracedFunction):
     traced: ClassVar[bool] = False
 
 
+@checks.explained
 def from_function(
     function: Callable[[Array], Any],
     *,

@@ -71,6 +71,7 @@ class Linear(Problem):
         return jnp.clip(exact, 0.0, 1.0)  # rounding alone could leave [0, 1]
 
 
+@checks.explained
 def linear(
     agents: int,
     arms: int,

@@ -76,6 +76,7 @@ class RatingSequences(Problem):
         }
 
 
+@checks.explained
 def movielens(
     path: str | Path | None = None, *, labels: Literal["all", "listed"] | None = None
 ) -> RatingSequences:
@@ -148,6 +149,7 @@ def movielens(
     )
 
 
+@checks.explained
 def movielens_generated(
     agents: int = 3364, horizon: int = 12_800, *, seed: int = 0
 ) -> RatingSequences:

@@ -104,6 +104,7 @@ class Scaled(Problem):
         }
 
 
+@checks.explained
 def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) -> Scaled:
     """A problem whose values are in [low, high], or are rewards, as losses in [0, 1].
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fedbandits import checks
 from fedbandits.arrays import Array
 
 from .base import Check, Problem, check_sizes
@@ -63,6 +64,7 @@ class Stored(Problem):
         return description
 
 
+@checks.explained
 def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     """Losses from an array by round, agent and arm, or from a `.npy` file of one.
 

@@ -82,6 +82,7 @@ class Table(Stored):
         return super().describe() | {"name": "from_table"}
 
 
+@checks.explained
 def from_table(
     table: pd.DataFrame | str | Path,
     *,

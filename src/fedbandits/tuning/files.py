@@ -27,10 +27,10 @@ class Files(NamedTuple):
     """What is written.
 
     Attributes:
-        config: the whole configuration, with what was found in its [algorithm].
+        config: the whole configuration, with what was found in its [algorithm] if that wins.
         candidates: what was tried, a row for each.
         fresh: the regret on every fresh seed.
-        result: the winner's result on the first fresh seed.
+        result: that of this configuration on the first fresh seed.
     """
 
     config: Path
@@ -46,7 +46,8 @@ class Tuned:
     Attributes:
         choice: what was tried.
         report: the winner and the file's own setting on fresh seeds.
-        section: the new [algorithm], as text.
+        section: the [algorithm] that is written, as text: what tuning found where it wins on
+            fresh seeds, else the file's own.
         files: what was written.
     """
 
@@ -96,7 +97,9 @@ class Request:
         except KeyboardInterrupt as stop:
             stopped = str(stop) or "stopped"
             raise KeyboardInterrupt(f"{stopped}; nothing is kept, tuning starts anew") from stop
-        section = {**self.config["algorithm"], **_changed(choice.winner, asked.algorithm)}
+        section = self.config["algorithm"]
+        if said.wins:
+            section = {**section, **_changed(choice.winner, asked.algorithm)}
         if not self.force:
             refuse_present(self.files)  # someone else may have been faster
         with calm():
@@ -176,10 +179,14 @@ def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Repo
     for path, table in ((files.candidates, choice.table()), (files.fresh, said.table())):
         with atomic_path(path) as temporary:
             table.to_csv(temporary, index=False)
-    said.tuned[0].against(asked.experiment.against).save(files.result)
+    result = (said.tuned if said.wins else said.given)[0]
+    result.against(asked.experiment.against).save(files.result)
+    outcome = "as it was: nothing that was tried is clearly better"
+    if said.wins:
+        outcome = "with its [algorithm] tuned by fedbandits"
     text = (
-        f"# {source.name} with its [algorithm] tuned by fedbandits; {files.candidates.name} has "
-        f"what was tried,\n# {files.fresh.name} the regret on fresh seeds.\n\n"
+        f"# {source.name} {outcome};\n# {files.candidates.name} has what was tried, "
+        f"{files.fresh.name} the regret on fresh seeds.\n\n"
     )
     there = moved(config, source.parent.resolve(), files.config.parent.resolve())
     with atomic_path(files.config) as temporary:
