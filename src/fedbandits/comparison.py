@@ -190,11 +190,11 @@ def compare(*results: Result | Mapping[str, Result]) -> Comparison:
 
 
 def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
-    for dimension in ("run", "time"):
-        if a.sizes[dimension] != b.sizes[dimension]:
+    for dimension in ("draw", "run", "time"):
+        ours, theirs = (data.sizes.get(dimension, 1) for data in (a, b))
+        if ours != theirs:
             raise ValueError(
-                f"{both} have {a.sizes[dimension]} and {b.sizes[dimension]} entries along "
-                f"{dimension}; compare needs as many"
+                f"{both} have {ours} and {theirs} entries along {dimension}; compare needs as many"
             )
     if a.attrs["against"] != b.attrs["against"]:
         raise ValueError(f"of {both} one is against the current best arm and one against the final")

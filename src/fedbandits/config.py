@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SETTINGS = ("runs", "seed", "dtype", "against")
+SETTINGS = ("runs", "seed", "draws", "dtype", "against")
 CHOICES = {"dtype": ("float32", "float64"), "against": ("current", "final")}
 
 
@@ -48,6 +48,7 @@ class Experiment:
         seed: of the agents' randomness.
         dtype: `float32` or `float64`.
         against: `current` or `final`.
+        draws: of the losses; None for those of the problem as it is.
     """
 
     problem: Problem
@@ -58,6 +59,7 @@ class Experiment:
     seed: int = 0
     dtype: Literal["float32", "float64"] = "float32"
     against: Literal["current", "final"] = "current"
+    draws: int | None = None
 
     def simulate(
         self, *, checkpoint: str | Path | None = None, progress: bool | None = None
@@ -75,14 +77,20 @@ class Experiment:
             dtype=self.dtype,
             checkpoint=checkpoint,
             progress=progress,
+            draws=self.draws,
         )
 
     def configuration(self) -> dict[str, Any]:
         """What `Result.config` will be, before anything is played."""
+        from .engine.over_draws import over_draws
         from .engine.simulate import configuration, setting_of
+        from .problems.redrawn import loss_seeds
 
         ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
-        return configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
+        found = configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
+        if self.draws is None:
+            return found
+        return found | over_draws(loss_seeds(self.problem, self.draws))
 
 
 class Place(NamedTuple):
@@ -371,7 +379,7 @@ def _setting(name: str, value: Any, place: Place) -> Any:
     return (
         _call(checks.seed32, place, value)
         if name == "seed"
-        else _call(checks.whole, place, value, name, least=1)
+        else _call(checks.whole, place, value, name, least=2 if name == "draws" else 1)
     )
 
 

@@ -91,7 +91,7 @@ def plot_regret(
         mean, low, high = result.band("regret")
         time = result.dataset["date" if dates else "time"]
         ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
-        if result.dataset.sizes["run"] > 1:
+        if result.sample[1] > 1:
             ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.set_xlabel("date" if dates else "round $t$")
     ax.set_ylabel("cumulative regret,\nmean over agents")
@@ -216,7 +216,12 @@ def save_figure(figure: Figure, *paths: str | Path) -> None:
 
 
 def _what_bands_cover(results: Mapping[str, Result]) -> str | None:
-    runs = sorted({result.dataset.sizes["run"] for result in results.values()})
-    if runs == [1]:
+    samples = sorted({result.sample for result in results.values()} - {("run", 1)})
+    if not samples:
         return None
-    return f"band: 95% over {' or '.join(map(str, runs))} runs on fixed losses"
+    of = {"run": "runs on fixed losses", "draw": "draws of the losses"}
+    counts = {
+        over: " or ".join(str(count) for other, count in samples if other == over)
+        for over, _ in samples
+    }
+    return f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}"

@@ -43,7 +43,7 @@ LEVEL = 0.95
 
 
 class Band(NamedTuple):
-    """A mean over runs with its 95% confidence interval, Student's t; NaN limits for one run."""
+    """A mean over runs or draws with its 95% interval, Student's t; NaN limits for a single one."""
 
     mean: xr.DataArray
     low: xr.DataArray
@@ -51,14 +51,20 @@ class Band(NamedTuple):
 
 
 def band(values: xr.DataArray, level: float = LEVEL) -> Band:
-    """Mean over the dimension `run` and its interval, 95% by default: mean ± t · s/√R."""
+    """Mean over the dimension `run` and its interval, 95% by default: mean ± t · s/√R.
+
+    Where there are draws of the losses, over the dimension `draw`, of the means over its runs.
+    """
     from scipy.special import stdtrit
 
-    runs = values.sizes["run"]
-    mean = values.mean("run")
-    if runs == 1:
+    over = "draw" if "draw" in values.dims else "run"
+    if over == "draw" and "run" in values.dims:
+        values = values.mean("run")
+    count = values.sizes[over]
+    mean = values.mean(over)
+    if count == 1:
         return Band(mean, mean * np.nan, mean * np.nan)
-    half = stdtrit(runs - 1, (1 + level) / 2) * values.std("run", ddof=1) / np.sqrt(runs)
+    half = stdtrit(count - 1, (1 + level) / 2) * values.std(over, ddof=1) / np.sqrt(count)
     return Band(mean, mean - half, mean + half)
 
 
@@ -136,7 +142,8 @@ class Result:
 
     Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
 
-    All runs share one loss draw, so bands cover the agents' own randomness.
+    All runs share one loss draw, so bands cover the agents' own randomness. With
+    `fb.simulate(..., draws=10)` each variable has a first dimension `draw`, and bands are over it.
 
     `gossip` is what was simulated with; a file does not hold it.
     """
@@ -181,7 +188,8 @@ class Result:
             >>> fb.simulate(problem, fb.Exp3(), runs=2).best_arm
             BestArm(arm 0, its mean loss 1 below arm 1's; recommended by 100% of agents and runs)
         """
-        mean = self.dataset["arm_loss"].isel(time=-1) / int(self.dataset["time"][-1])
+        total = _over_draws(self.dataset["arm_loss"].isel(time=-1))
+        mean = total / int(self.dataset["time"][-1])
         best, second = (int(arm) for arm in mean.to_numpy().argsort(kind="stable")[:2])
         return BestArm(
             mean["arm"].to_numpy()[best].item(),
@@ -199,23 +207,35 @@ class Result:
     @property
     def worst_index(self) -> int:
         """The worst agent's number, also where agents have names."""
-        return int(self.dataset["agent_expected_regret"].mean("run").argmax("agent"))
+        by_agent = _over_draws(self.dataset["agent_expected_regret"]).mean("run")
+        return int(by_agent.argmax("agent"))
 
     @property
     def uniform_regret(self) -> float:
         """The regret at T of uniform play on the same losses: exact, it needs no run."""
+        return float(self._uniform.mean())
+
+    @property
+    def _uniform(self) -> xr.DataArray:
+        """Uniform play's regret at T: one number, or one for each draw of the losses."""
         arm_loss = self.dataset["arm_loss"].isel(time=-1)
-        return float(arm_loss.mean() - arm_loss.min())
+        return arm_loss.mean("arm") - arm_loss.min("arm")
+
+    @property
+    def sample(self) -> tuple[str, int]:
+        """What intervals are over, `run` or `draw`, and how many of them there are."""
+        sizes = self.dataset.sizes
+        return ("draw", sizes["draw"]) if "draw" in sizes else ("run", sizes["run"])
 
     def band(self, variable: str = "regret") -> Band:
-        """Mean over runs and 95% interval of a variable of the dataset."""
+        """Mean over runs, or draws, and 95% interval of a variable of the dataset."""
         return band(self.dataset[variable])
 
     def summary(self) -> pd.DataFrame:
         """Regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
 
         The worst agent is the one with the largest run-averaged expected regret. Uniform play's
-        regret is exact: it needs no run.
+        regret is exact on given losses: it needs no run.
         """
         import pandas as pd
 
@@ -226,9 +246,11 @@ class Result:
             "mean agent, expected": band(data["expected_regret"].isel(time=-1)),
             f"worst agent ({self.worst_agent}), expected": band(worst),
         }
-        uniform = self.uniform_regret
+        if "draw" in data.dims:
+            rows["uniform play"] = band(self._uniform)
         table = {name: [float(x) for x in interval] for name, interval in rows.items()}
-        table["uniform play, exact"] = [uniform, uniform, uniform]
+        if "draw" not in data.dims:
+            table["uniform play, exact"] = [self.uniform_regret] * 3
         return pd.DataFrame.from_dict(
             table, orient="index", columns=["regret", "low 95%", "high 95%"]
         )
@@ -302,7 +324,7 @@ class Result:
             for name, band in bands.items()
             for limit, values in zip(("", "_low", "_high"), band, strict=True)
         }
-        curves["worst_regret"] = data["worst_regret"]
+        curves["worst_regret"] = _over_draws(data["worst_regret"])
         of_rounds = [name for name in data["time"].coords if name != "time"]
         frame = data[[]].assign(curves).to_dataframe()
         return frame[[*of_rounds, *curves]]
@@ -326,6 +348,11 @@ class Result:
         return target
 
     @property
+    def _played(self) -> str:
+        runs, (over, count) = self.dataset.sizes["run"], self.sample
+        return f"{runs} runs on {count} draws of the losses" if over == "draw" else f"{runs} runs"
+
+    @property
     def _sends(self) -> str:
         sent = self.communication
         if not sent["bytes"]:
@@ -336,7 +363,7 @@ class Result:
     def __repr__(self) -> str:
         sizes = self.dataset.sizes
         return (
-            f"Result({self.label}: {sizes['run']} runs, {sizes['agent']} agents, "
+            f"Result({self.label}: {self._played}, {sizes['agent']} agents, "
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
             f"best in hindsight: {self.best_arm}"
@@ -429,4 +456,9 @@ def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:
     """Cumulative mean loss, over time, of the arm that regret is measured against."""
     if against == "current":
         return arm_loss.min("arm")
-    return arm_loss.isel(arm=int(arm_loss.isel(time=-1).argmin("arm")))
+    return arm_loss.isel(arm=arm_loss.isel(time=-1, drop=True).argmin("arm"))
+
+
+def _over_draws(values: xr.DataArray) -> xr.DataArray:
+    """The mean over draws of the losses, where there are any."""
+    return values.mean("draw") if "draw" in values.dims else values

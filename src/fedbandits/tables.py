@@ -71,9 +71,14 @@ def summary_table(result: Result) -> Group:
         table.add_row(name, f"{mean:,.2f}", _band(low, high))
     title = (
         f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, {rounds:,} rounds, "
-        f"{counted(sizes['run'], 'run')}"
+        f"{counted(sizes['run'], 'run')}{_on_draws(result)}"
     )
     return _titled(title, table)
+
+
+def _on_draws(result: Result) -> str:
+    over, count = result.sample
+    return f" on {count} draws of the losses" if over == "draw" else ""
 
 
 def bounds_table(result: Result) -> Group:

@@ -107,7 +107,10 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
         f"worst agent ({result.worst_agent}), expected": _measured(
             data["agent_expected_regret"].isel(agent=worst)
         ),
-        "uniform play": (result.uniform_regret, "exact, on these losses"),
+        "uniform play": (
+            result.uniform_regret,
+            "exact, on these losses" if result.sample[0] == "run" else "mean over draws",
+        ),
         "Theorem 1, lower bound, full information": (
             bounds.lower_bound_full_information(network, **sizes),
             f"for the worst losses, some agent, large T and K; Δ̃ = "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -28,6 +29,7 @@ from .contract import check_contract
 from .devices import one_per_core, spread
 from .flooding import first_state, own
 from .mixing import Mixer, mixer
+from .over_draws import simulate_over_draws
 from .plan import plan
 from .purity import check_traced
 from .record import Record, check_runs
@@ -57,11 +59,13 @@ def simulate(
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
     devices: int | Sequence[jax.Device] | None = None,
+    draws: int | None = None,
 ) -> Result:
     """Play T rounds, `runs` times over, all runs facing the same losses.
 
     Runs differ in the agents' own randomness, a function of (seed, run, round, agent): two
-    algorithms simulated with one seed are paired, and `fb.compare` makes use of it.
+    algorithms simulated with one seed are paired, and `fb.compare` makes use of it. Intervals are
+    over that randomness, on these losses; with `draws` they are over the losses too.
 
     Args:
         problem: the losses.
@@ -78,6 +82,9 @@ def simulate(
         devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
             agents, as many as divide evenly. By default all cores of a CPU (one, if JAX was at
             work before the first simulation), or one accelerator.
+        draws: play on so many draws of the losses, the problem's own and others by seeds made from
+            its seed, each `runs` times. The result then has a dimension `draw` in front, is as many
+            times as large, and its intervals are over draws. Draws are played one after another.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.
@@ -89,6 +96,37 @@ def simulate(
         >>> fb.simulate(problem, fb.FedExp3(), gossip, runs=2).dataset.sizes["run"]
         2
     """
+
+    def play(losses: Problem, agents_seed: int) -> Result:
+        return _simulate(
+            *(losses, algorithm, gossip, runs, agents_seed, against, dtype),
+            *(checkpoint, progress, devices),
+        )
+
+    if draws is None:
+        return play(problem, seed)
+    kept = None
+    if checkpoint is not None:
+        with precision(dtype):
+            start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
+        kept = Checkpoint(checkpoint, {**start.config, "against": against}).path.with_suffix("")
+    found = simulate_over_draws(play, problem, seed, draws, kept)
+    return replace(found, gossip=gossip)
+
+
+def _simulate(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    against: Literal["current", "final"],
+    dtype: DType,
+    checkpoint: str | Path | None,
+    progress: bool | None,
+    devices: int | Sequence[jax.Device] | None,
+) -> Result:
+    """`simulate` on one draw of the losses."""
     with precision(dtype):
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
         unheard = start.algorithm.rounds_before_learning
@@ -96,7 +134,7 @@ def simulate(
             warnings.warn(
                 f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and "
                 f"the problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps",
-                stacklevel=3,
+                stacklevel=5,
             )
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)

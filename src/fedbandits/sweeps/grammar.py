@@ -27,7 +27,7 @@ SWEEP = "sweep"
 MOST = 100_000
 """Cells of a sweep: each is built, and gets a file of its own."""
 
-RESERVED = {"run", "time", "date", "agent", "arm", *DIMENSIONS}
+RESERVED = {"draw", "run", "time", "date", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
 
 _LISTS = re.compile(r"\b(list|tuple|Sequence|Iterable|ndarray|ArrayLike|Any)\b")

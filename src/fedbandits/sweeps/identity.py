@@ -24,7 +24,9 @@ FORMAT = 1
 """Version of what a hash is made of and of the files of a sweep; another one is refused."""
 
 _DEFAULTS = {
-    field.name: field.default for field in dataclasses.fields(Experiment) if field.name in SETTINGS
+    field.name: field.default
+    for field in dataclasses.fields(Experiment)
+    if field.name in SETTINGS and field.default is not None
 }
 
 

@@ -7,8 +7,10 @@ means, best arms and active agents stay. Losses that are stored or computed are 
 what was tuned has then seen them.
 """
 
+from fedbandits.problems.redrawn import draws_losses, redraw
+
 from .choice import Choice, choose
 from .fresh import Report, report
-from .seeds import draws_losses, redraw, stage_seeds
+from .seeds import stage_seeds
 
 __all__ = ["Choice", "Report", "choose", "draws_losses", "redraw", "report", "stage_seeds"]

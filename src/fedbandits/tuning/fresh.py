@@ -15,9 +15,10 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.describe import describe
 from fedbandits.gossip import Gossip
 from fedbandits.problems import Problem
+from fedbandits.problems.redrawn import draws_losses, redraw
 
 from .play import at_end, play
-from .seeds import draws_losses, in_words, redraw, stage_seeds
+from .seeds import in_words, stage_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
