@@ -66,11 +66,12 @@ def simulate(
             definition), or against the arm best at T (`final`).
         dtype: `float32` or `float64`.
         checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
-            there and ends bit-identical to an undisturbed one.
+            there and ends bit-identical to an undisturbed one on as many devices of the same kind.
         progress: show a progress bar; by default on a terminal only.
         devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
             agents, as many as divide evenly. By default all cores of a CPU (one, if JAX was at
-            work before the first simulation), or one accelerator.
+            work before the first simulation), or one accelerator. On another number of devices
+            sums round differently, which in float32 flips an arm now and then.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.
