@@ -252,7 +252,9 @@ def cell_path(folder: Path, name: str) -> Path:
 def save_cell(folder: Path, name: str, data: xr.Dataset) -> None:
     """Write a result as `Result.save` does, whole or not at all."""
     # Made in memory: of a full disk our own write tells, in better words than HDF5 has.
-    content: Any = data.to_netcdf(engine="h5netcdf")
+    # A copy: xarray gives a view of its buffer, which an error's traceback would keep, and a buffer
+    # collected before its views raises in the middle of whatever runs then, such as the next file.
+    content = bytes(data.to_netcdf(engine="h5netcdf"))
     with atomic_write(cell_path(folder, name)) as file:
         file.write(content)
     _failure_path(folder, name).unlink(missing_ok=True)
