@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import fedbandits as fb
@@ -68,17 +70,89 @@ print("all the same")
 """
 
 
-def test_four_devices_play_as_one() -> None:
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+def run_with(devices: int, code: str, *arguments: str) -> str:
+    """What a process in which JAX has so many devices prints."""
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(devices)}
     done = subprocess.run(
-        [sys.executable, "-c", ON_FOUR_DEVICES],
+        [sys.executable, "-c", code, *arguments],
         env=environment,
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.stdout.strip() == "all the same", done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+def test_four_devices_play_as_one() -> None:
+    assert run_with(4, ON_FOUR_DEVICES) == "all the same"
+
+
+# What each number of devices in use finds, as files.
+USED = """
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import fedbandits as fb
+
+# Large enough that on another number of devices sums round differently.
+losses = np.random.default_rng(0).uniform(size=(60, 36, 20))
+problem = fb.problems.from_tensor(losses)
+gossip = fb.gossip.metropolis(fb.networks.grid(6, 6))
+for used in (None, *(number for number in (1, 2) if number < len(jax.devices()))):
+    result = fb.simulate(problem, fb.FedExp3(0.1, 0.1), gossip, runs=4, devices=used)
+    result.save(Path(sys.argv[1], f"{used or len(jax.devices())}.nc"))
+"""
+
+
+@pytest.mark.slow
+def test_the_same_bits_on_as_many_devices_however_many_there_are(tmp_path: Path) -> None:
+    found: dict[int, list[fb.Result]] = {}
+    for available in (1, 2, 4):
+        run_with(available, USED, str(tmp_path / str(available)))
+        for path in (tmp_path / str(available)).iterdir():
+            found.setdefault(int(path.stem), []).append(fb.load(path))
+    assert {used: len(results) for used, results in found.items()} == {1: 3, 2: 2, 4: 1}
+    for first, *others in found.values():
+        for other in others:
+            assert other.dataset.identical(first.dataset)
+    losses = {used: results[0].dataset["arm_loss"] for used, results in found.items()}
+    for used in (2, 4):
+        np.testing.assert_allclose(losses[used], losses[1], rtol=1e-6)
+
+
+ODD_AND_EVEN = """
+import jax
+import numpy as np
+
+import fedbandits as fb
+from fedbandits.engine import devices
+
+problem = fb.problems.activated_bernoulli(agents=9, arms=5, horizon=60, seed=1)
+gossip = fb.gossip.max_degree(fb.networks.grid(3, 3))
+everything = jax.devices()
+for algorithm in (fb.FedExp3(), fb.BlockGossip(0.3, 0.1, 3), fb.FedHedge(0.5)):
+    for runs in (3, 4):
+        found = {}
+        for count in (1, 2, 4):  # as a machine with so many cores spreads them by itself
+            devices._chosen = lambda _: everything[:count]
+            found[count] = fb.simulate(problem, algorithm, gossip, runs, dtype="float64").dataset
+        for other in (found[2], found[4]):
+            for name in ("arm_frequency", "recommended_arm"):
+                np.testing.assert_array_equal(other[name], found[1][name], err_msg=name)
+            for name in found[1].data_vars:
+                np.testing.assert_allclose(other[name], found[1][name], rtol=0, atol=1e-9)
+print("all the same")
+"""
+
+
+@pytest.mark.slow
+def test_in_float64_any_number_of_devices_plays_the_same_arms() -> None:
+    assert run_with(4, ODD_AND_EVEN) == "all the same"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import io
 import json
 import logging
 import os
@@ -306,6 +307,21 @@ def test_a_folder_that_can_no_longer_be_written(
     assert len(list((out / "cells").iterdir())) == 3
     run_sweep(plan, out, COMMAND)
     assert cells(out) == undisturbed
+
+
+def test_a_failed_write_keeps_nothing_of_the_buffer(
+    finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error's traceback holds the frames, and their variables, as long as it is looked at."""
+    data = fb.load(store.cell_path(finished, plan.hashes[0])).dataset
+    buffer = io.BytesIO(b"the file")
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", lambda *_, **__: buffer.getbuffer())
+    (finished / "cells").rename(finished / "moved")
+    (finished / "cells").write_text("")
+    with pytest.raises(OSError, match="cells") as caught:
+        store.save_cell(finished, plan.hashes[0], data)
+    buffer.close()  # raises where a view of it is left
+    assert caught.tb is not None
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])

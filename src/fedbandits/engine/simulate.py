@@ -77,11 +77,12 @@ def simulate(
             definition), or against the arm best at T (`final`).
         dtype: `float32`, or `float64`, which horizons beyond a million rounds need.
         checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
-            there and ends bit-identical to an undisturbed one.
+            there and ends bit-identical to an undisturbed one on as many devices of the same kind.
         progress: show a progress bar; by default on a terminal only.
         devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
             agents, as many as divide evenly. By default all cores of a CPU (one, if JAX was at
-            work before the first simulation), or one accelerator.
+            work before the first simulation), or one accelerator. On another number of devices
+            sums round differently, which in float32 flips an arm now and then.
         draws: play on so many draws of the losses, the problem's own and others by seeds made from
             its seed, each `runs` times. The result then has a dimension `draw` in front, is as many
             times as large, and its intervals are over draws. Draws are played one after another.
