@@ -70,6 +70,7 @@ def test_before_tuning_with_the_theorems_rates_is_below_the_closed_form() -> Non
     assert 0.5 * closed < exact <= closed
 
 
+@pytest.mark.slow
 def test_a_run_stays_below_the_upper_bound() -> None:
     gossip = fb.gossip.max_degree(fb.networks.complete(4))
     horizon = 2 * int(bounds.horizon_needed(gossip, arms=2))

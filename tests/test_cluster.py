@@ -28,6 +28,7 @@ SWEEP = SMALL_CONFIG.replace("runs = 2", "runs = 2\nseed = [0, 1, 2, 3, 4, 5]").
     'name = "FedExp3"', 'name = "FedExp3"\nlearning_rate = [0.1, 0.3]'
 )
 COMMAND = ["fedbandits", "run", "sweep.toml"]
+SALTED = "from tests.salt import shift_every_seed; shift_every_seed()"  # as in this process
 
 
 class Process:
@@ -72,7 +73,7 @@ class Cluster:
         return self._start("scheduler", "--port", self._port, ready=r"Scheduler at: +(\S+)")
 
     def worker(self, path: str = "") -> Process:
-        alone = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1")
+        alone = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--preload", SALTED)
         return self._start("worker", self.address, *alone, path=path, ready="Registered to")
 
     def _start(self, *args: str, path: str = "", ready: str) -> Process:
@@ -117,6 +118,7 @@ def after_the_first_cell(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]
     monkeypatch.setattr(store, "save_cell", save)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_mid_sweep(
     plan: Plan,
     undisturbed: dict[str, bytes],
@@ -138,6 +140,7 @@ def test_a_worker_killed_in_mid_sweep(
     assert cells(tmp_path) == undisturbed
 
 
+@pytest.mark.slow
 def test_the_scheduler_killed_and_restarted(
     plan: Plan,
     undisturbed: dict[str, bytes],

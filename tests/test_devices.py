@@ -57,19 +57,22 @@ for network, algorithm in (
 fb.simulate(problem, fb.Exp3(), runs=6)
 assert dict(laid[-1].lead.sharding.mesh.shape) == {"runs": 3, "agents": 1}
 
-# float32: rounding may flip an arm, so means within Monte Carlo error.
+# float32: in round 1 all play uniformly; what is expected of round 2 no later arm can have moved.
 narrow = [
-    fb.simulate(problem, fb.FedExp3(0.7, 0.1), fb.gossip.max_degree(grid), runs=8, devices=count)
+    fb.simulate(problem, fb.FedExp3(0.7, 0.1), fb.gossip.max_degree(grid), runs=2, devices=count)
     for count in (1, 4)
 ]
-one, four = (result.band("regret") for result in narrow)
-assert abs(float(one.mean[-1] - four.mean[-1])) < float(one.high[-1] - one.mean[-1])
+one, four = (result.dataset["expected_regret"][:, :2] for result in narrow)
+np.testing.assert_allclose(one, four, rtol=0, atol=1e-6)  # a few float32 numbers in [0, 1]
 print("all the same")
 """
 
 
+@pytest.mark.slow
 def test_four_devices_play_as_one() -> None:
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    """In float64 the same arms; how arrays are spread is decided before code is optimised."""
+    flags = "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0"
+    environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
     done = subprocess.run(
         [sys.executable, "-c", ON_FOUR_DEVICES],
         env=environment,
@@ -96,6 +99,7 @@ def test_refused(devices: Any, error: type[Exception], message: str) -> None:
         fb.simulate(PROBLEM, fb.Exp3(), runs=2, devices=devices)
 
 
+@pytest.mark.slow
 def test_a_device_may_be_named() -> None:
     last = jax.devices()[-1]
     named = fb.simulate(PROBLEM, fb.Exp3(), runs=2, devices=[last])

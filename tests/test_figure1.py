@@ -20,6 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
     return out, figure1.reproduce(Options(out, quick=True))
 
 
+@pytest.mark.slow
 def test_files(made: tuple[Path, Section]) -> None:
     out, section = made
     pictures = [
@@ -33,6 +34,7 @@ def test_files(made: tuple[Path, Section]) -> None:
     assert (out / "figure1_right.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_curves_are_those_of_the_results(made: tuple[Path, Section]) -> None:
     out, _ = made
     table = pd.read_csv(out / "figure1.csv")
@@ -45,6 +47,7 @@ def test_curves_are_those_of_the_results(made: tuple[Path, Section]) -> None:
     assert rows["mean"].iloc[-1] == pytest.approx(float(saved.band().mean[-1]))
 
 
+@pytest.mark.slow
 def test_published_against_measured(made: tuple[Path, Section]) -> None:
     _, section = made
     rows = section.tables[0].rows
@@ -57,6 +60,7 @@ def test_published_against_measured(made: tuple[Path, Section]) -> None:
     assert ends["FedExp3"] < ends["Exp3"] < ends["uniform play"]
 
 
+@pytest.mark.slow
 def test_all_face_the_same_losses_with_the_constants_of_the_paper(
     made: tuple[Path, Section],
 ) -> None:
@@ -75,6 +79,7 @@ def test_the_networks_are_the_published_ones() -> None:
         assert gap ** (-1 / 3) == pytest.approx(figure1.PUBLISHED_RIGHT[name][0], abs=0.015)
 
 
+@pytest.mark.slow
 def test_right_panel_orders_the_networks(made: tuple[Path, Section]) -> None:
     out, _ = made
     panel = pd.read_csv(out / "figure1_right.csv").set_index("network")
@@ -86,6 +91,7 @@ def test_right_panel_orders_the_networks(made: tuple[Path, Section]) -> None:
     assert panel["mean"].to_numpy() == pytest.approx(panel["published"].to_numpy(), abs=1.5)
 
 
+@pytest.mark.slow
 def test_right_panel_is_what_simulate_gives(made: tuple[Path, Section]) -> None:
     """Played in threads, in whatever order: each cell is the plain call."""
     out, _ = made

@@ -24,6 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
     return out, figure2.reproduce(Options(out, quick=True))
 
 
+@pytest.mark.slow
 def test_files(made: tuple[Path, Section]) -> None:
     out, section = made
     networks = ("complete", "grid", "rgg")
@@ -33,6 +34,7 @@ def test_files(made: tuple[Path, Section]) -> None:
     assert sorted(path.name for path in out.iterdir()) == expected == sorted(section.files)
 
 
+@pytest.mark.slow
 def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: tuple[Path, Section]) -> None:
     table = pd.read_csv(made[0] / "figure2.csv")
     assert list(table) == ["network", "algorithm", "time", "mean", "low", "high", "runs"]
@@ -47,6 +49,7 @@ def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: tuple[Path, Section]
     assert made[1].paragraphs[0].count("below on") == 3
 
 
+@pytest.mark.slow
 def test_recommendations_are_genres(made: tuple[Path, Section]) -> None:
     out, section = made
     result = fb.load(out / "figure2_grid_fedexp3.nc")
@@ -70,6 +73,7 @@ def test_what_is_played_on() -> None:
     np.testing.assert_array_equal(square.edges, fb.networks.grid(6, 6).edges)
 
 
+@pytest.mark.slow
 def test_published_values_stand_only_beside_the_same_size(made: tuple[Path, Section]) -> None:
     out, section = made
     assert "published" not in section.tables[0].columns
@@ -94,6 +98,7 @@ def test_data_by_name_or_path(tmp_path: Path) -> None:
         figure2.load(str(tmp_path / "nowhere.zip"))
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_real_report_in_a_real_browser(made: tuple[Path, Section], tmp_path: Path) -> None:
     out, section = made
