@@ -28,19 +28,19 @@ SWEEP = SMALL_CONFIG.replace("runs = 2", "runs = 2\nseed = [0, 1, 2, 3, 4, 5]").
     'name = "FedExp3"', 'name = "FedExp3"\nlearning_rate = [0.1, 0.3]'
 )
 COMMAND = ["fedbandits", "run", "sweep.toml"]
-SALTED = "from tests.salt import shift_every_seed; shift_every_seed()"  # as in this process
 
 
 class Process:
     """A scheduler or a worker, killed at the end if not before."""
 
     def __init__(self, *args: str, path: str = "", ready: str) -> None:
+        paths = filter(None, [path, os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dask", *args, "--no-dashboard"],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONPATH": ":".join(paths), "PYTHONWARNINGS": "ignore"},
         )
         assert self._process.stderr is not None
         log = iter(self._process.stderr)
@@ -73,8 +73,11 @@ class Cluster:
         return self._start("scheduler", "--port", self._port, ready=r"Scheduler at: +(\S+)")
 
     def worker(self, path: str = "") -> Process:
-        alone = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--preload", SALTED)
-        return self._start("worker", self.address, *alone, path=path, ready="Registered to")
+        alone = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1")
+        salted = ("--preload", "tests.conftest")  # as this process is
+        return self._start(
+            "worker", self.address, *alone, *salted, path=path, ready="Registered to"
+        )
 
     def _start(self, *args: str, path: str = "", ready: str) -> Process:
         process = Process(*args, path=path, ready=ready)
