@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
-.PHONY: reproduce test lint types unit quick wheel beyond bench bench-compare constraints clean
+.PHONY: reproduce test lint types unit quick wheel pages beyond bench bench-compare constraints clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -37,12 +37,18 @@ wheel: $(READY)
 		-c constraints.txt build/dist/*.whl
 	cd build && venv/bin/python ../tests/use_wheel.py && venv/bin/fedbandits --version
 
-# What goes beyond the paper, and the tables of the README and docs made from it. Half an hour on two
-# cores, minutes on a GPU.
+# What the pages say of the paper: here, and as older processors compute it.
+pages: reproduce
+	XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 JAX_PLATFORMS=cpu $(BIN)/fedbandits reproduce --out out/older
+	$(BIN)/python docs/fill.py out out/older
+
+# What they say beyond it, and of figure 2 at full size. Minutes on a GPU, more than an hour on two
+# cores.
 beyond: $(READY)
 	for part in suite leaderboard horizons linear; do \
 		$(BIN)/fedbandits reproduce $$part --out out || exit 1; done
-	$(BIN)/python docs/fill.py out
+	$(BIN)/fedbandits reproduce figure2 --data generated --out out/generated
+	$(BIN)/python docs/fill.py out out/generated
 
 # What is measured: benchmarks/README.md. Best run while nothing else does.
 bench: $(READY)

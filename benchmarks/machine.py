@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
@@ -20,12 +19,14 @@ def facts() -> dict[str, Any]:
     """Plain data; starts JAX."""
     import jax
 
+    from fedbandits.experiments.section import processor
+
     device = jax.devices()[0]
     return {
         "backend": jax.default_backend(),
         "device": device.device_kind,
         "devices": jax.device_count(),
-        "cpu": _cpu(),
+        "cpu": processor(),
         "cores": len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),
@@ -48,15 +49,6 @@ def line(machine: dict[str, Any]) -> str:
         f"JAX {machine['jax']}, NumPy {machine['numpy']}; commit {machine['commit']}, "
         f"{machine['date']}"
     )
-
-
-def _cpu() -> str:
-    listing = Path("/proc/cpuinfo")
-    if listing.exists():
-        for entry in listing.read_text().splitlines():
-            if entry.startswith("model name"):
-                return entry.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _memory() -> float:

@@ -1,82 +1,293 @@
-"""Fills the tables of the README and the docs from what `fedbandits reproduce` wrote.
+"""Fills the README, the docs and the benchmarks' page from what was measured.
 
-    python docs/fill.py out
+    python docs/fill.py FOLDER ...
 
-A table stands between `<!-- table: SECTION / TITLE -->` and `<!-- end -->`, the findings of a
-section between `<!-- findings: SECTION -->` and `<!-- end -->`. SECTION is the part's name, as in
-`fedbandits reproduce SECTION`. What a part has to say is kept in docs/results, from where all pages
-are filled: parts that are not in the folder are filled from there.
+keeps what `fedbandits reproduce --out FOLDER` wrote, in docs/results, and fills every page from all
+that is kept there and in benchmarks/results. A place on a page stands between a mark and
+`<!-- end -->`:
+
+    <!-- table: SECTION / TITLE -->    a table of a part, with its note
+    <!-- findings: SECTION -->         what a part found, in words
+    <!-- summary: paper -->            the paper beside what was measured; of several parts
+    <!-- summary: speed -->            what is fast; of several benchmarks
+    <!-- summary: precision -->        what float32 costs on long horizons
+    <!-- bench: FILE -->               the table in benchmarks/results/FILE.json
+
+SECTION is a name in KEPT_AS. Only what was made with the very commands there is kept, so that
+neither `--quick` nor another seed gets on a page.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from fedbandits.experiments import BEYOND
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-ROOT = Path(__file__).parents[1]
+from benchmarks import ROOT, machine, table
+from benchmarks import precision as measure
+from benchmarks.rows import Row
+from fedbandits.experiments import BEYOND, REGISTRY
+
 KEPT = ROOT / "docs" / "results"
+MEASURED = ROOT / "benchmarks" / "results"
+PICTURES = ROOT / "docs"
+PAGES = (
+    *(ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+)
 FIELDS = ("name", "title", "command", "paragraphs", "tables", "versions")
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+OLDER = "--xla_cpu_max_isa=SSE4_2"
+"""XLA held to the instructions of older processors."""
+KEPT_AS = {
+    **{(f"fedbandits reproduce {name}", ""): name for name in REGISTRY},
+    ("fedbandits reproduce figure2 --data generated", ""): "figure2_generated",
+    **{
+        (f"fedbandits reproduce {name}", OLDER): f"{name}_older"
+        for name in REGISTRY
+        if name not in BEYOND
+    },
+}
+"""Under which name a section is kept, by its command and XLA's flags."""
 MARKED = re.compile(
-    r"<!-- (?P<kind>table|findings): (?P<name>\w+)(?: / (?P<title>.+?))? -->\n"
+    r"<!-- (?P<kind>table|findings|summary|bench): (?P<name>[\w-]+)(?: / (?P<title>.+?))? -->\n"
     r"(?P<body>.*?)<!-- end -->",
     re.DOTALL,
 )
 
+Kept = Mapping[str, dict[str, Any]]
+"""Sections and benchmarks by name."""
 
-def markdown(table: dict[str, Any]) -> str:
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
     """A table with its note."""
-    columns = table["columns"]
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *table["rows"]]
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"{text}\n\n*{table['note']}*\n" if table["note"] else f"{text}\n"
+    return f"{text}\n\n*{note}*\n" if note else f"{text}\n"
 
 
-def filled(text: str, sections: dict[str, dict[str, Any]]) -> str:
-    """A page with what the sections have to say in its places."""
+def filled(text: str, kept: Kept) -> str:
+    """A page with what was measured in its places; places of what is not kept stay as they are."""
 
     def fill(found: re.Match[str]) -> str:
-        kind, name, title = found["kind"], found["name"], found["title"]
-        if name not in sections:
+        if not needed(found) <= set(kept):
             return found[0]
-        section = sections[name]
-        if kind == "findings":
-            body = "\n\n".join(section["paragraphs"]) + "\n"
-        else:
-            tables = {table["title"]: table for table in section["tables"]}
-            if title not in tables:
-                raise SystemExit(f"{name} has no table {title!r}, only {', '.join(tables)}")
-            body = markdown(tables[title])
         head = found[0].partition("\n")[0]
-        return f"{head}\n{body}\nBy `{section['command']}`.\n<!-- end -->"
+        return f"{head}\n{body(found, kept)}<!-- end -->"
 
     return MARKED.sub(fill, text)
 
 
-def kept() -> dict[str, dict[str, Any]]:
-    """What every part has to say, by name."""
-    files = sorted(KEPT.glob("*.json"))
-    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+def needed(place: re.Match[str]) -> set[str]:
+    """The names of what a place is filled from."""
+    if place["kind"] != "summary":
+        return {place["name"]}
+    if place["name"] not in SUMMARIES:
+        raise SystemExit(f"there is no summary {place['name']!r}, only {', '.join(SUMMARIES)}")
+    return SUMMARIES[place["name"]][0]
 
 
-def main(out: Path) -> None:
-    """Keep the sections in a folder, and fill every page from all that are kept."""
-    for file in sorted(out.glob("*.json")):
-        section = json.loads(file.read_text(encoding="utf-8"))
-        if section.get("name") in BEYOND and not section["title"].endswith("(quick)"):
-            said = json.dumps({field: section[field] for field in FIELDS}, indent=1)
-            (KEPT / file.name).write_text(said + "\n", encoding="utf-8")
-    sections = kept()
+def body(place: re.Match[str], kept: Kept) -> str:
+    """What belongs in a place."""
+    kind, name = place["kind"], place["name"]
+    if kind == "summary":
+        return SUMMARIES[name][1](kept)
+    if kind == "bench":
+        return bench(kept[name])
+    section = kept[name]
+    if kind == "findings":
+        said = "\n\n".join(section["paragraphs"]) + "\n"
+    else:
+        found = table_of(section, name, place["title"])
+        said = markdown(found["columns"], found["rows"], found["note"])
+    return f"{said}\nBy `{section['command']}`, on {machine_of(section)}.\n"
+
+
+def machine_of(section: Mapping[str, Any]) -> str:
+    """What a section was computed on, in a few words."""
+    return "{device}, JAX {jax}".format(**section["versions"])
+
+
+def table_of(section: Mapping[str, Any], name: str, title: str) -> dict[str, Any]:
+    """The table of a section with this title."""
+    tables: dict[str, dict[str, Any]] = {table["title"]: table for table in section["tables"]}
+    if title not in tables:
+        raise SystemExit(f"{name} has no table {title!r}, only {', '.join(tables)}")
+    return tables[title]
+
+
+def bench(kept: Mapping[str, Any]) -> str:
+    """A table of benchmarks with its notes, and what it was measured on."""
+    rows = [Row(**row) for row in kept["rows"]]
+    return f"{table.of_rows(rows)}\n\n{machine.line(kept['machine'])}.\n"
+
+
+class Headline(NamedTuple):
+    """One number of the paper: where the measured one is kept.
+
+    Attributes:
+        label: what it is.
+        section: its part.
+        title: of the table.
+        row: how the row starts.
+        columns: of the published value, which may be missing, of the measured one and of its
+            interval.
+    """
+
+    label: str
+    section: str
+    title: str
+    row: tuple[str, ...]
+    columns: tuple[str, str, str]
+
+
+LEFT, LINE = "Left: regret on the grid", "Right: the line"
+ON_THE_LEFT = ("reference", "measured", "95% band")
+HEADLINES = (
+    Headline(
+        *("Figure 1, left, grid: regret of FedExp3", "figure1", LEFT, ("FedExp3", "3,000")),
+        ON_THE_LEFT,
+    ),
+    Headline(
+        *("the same: Exp3, without communication", "figure1", LEFT, ("Exp3", "3,000")),
+        ON_THE_LEFT,
+    ),
+    Headline(
+        "Figure 1, right: R² of regret against (1 − σ2)^(−1/3) on nine networks",
+        *("figure1", LINE, ("R²",), ("published", "measured", "95%")),
+    ),
+    Headline(
+        "Figure 2, the ratings in this package, grid: regret of FedExp3",
+        *("figure2", "Regret at T", ("FedExp3, grid",), ("published", "measured", "95% band")),
+    ),
+    Headline(
+        "the same: GossipUCB",
+        *("figure2", "Regret at T", ("GossipUCB, grid",), ("published", "measured", "95% band")),
+    ),
+    Headline(
+        "Figure 3, ours, lower bound: exponent of T of the far agent's regret, FedExp3",
+        *("theory", "Lower bound: growth", ("FedExp3, in T",)),
+        ("theory", "fitted exponent", "95% interval"),
+    ),
+)
+
+
+def cells(headline: Headline, kept: Kept, suffix: str = "") -> list[str]:
+    """The published value, the measured one and its interval; a dash for what is not there."""
+    name = headline.section + suffix
+    found = table_of(kept[name], name, headline.title)
+    rows = [row for row in found["rows"] if tuple(row[: len(headline.row)]) == headline.row]
+    if len(rows) != 1:
+        raise SystemExit(f"{name}, {headline.title}: {len(rows)} rows start {headline.row}, not 1")
+    by_column = dict(zip(found["columns"], rows[0], strict=True))
+    return [by_column.get(column, "-") for column in headline.columns]
+
+
+def paper(kept: Kept) -> str:
+    """The paper's numbers beside ours, and how far another processor moves these."""
+    rows, moves = [], []
+    for headline in HEADLINES:
+        published, measured, span = cells(headline, kept)
+        elsewhere = cells(headline, kept, "_older")[1]
+        rows.append((headline.label, published, f"{measured} ({span})", elsewhere))
+        if elsewhere != measured:
+            low, high = (float(end) for end in span.split(" to "))
+            moves.append(abs(float(elsewhere) - float(measured)) / (high - low))
+    columns = ("at T, mean over agents", "the paper", "here (95%)", "older processor")
+    by = f", by at most {max(moves):.0%} of their intervals' width" if moves else ""
+    note = (
+        f"Default settings, seed 0, on {machine_of(kept['figure1'])}. In the last column XLA was "
+        f"held to the instructions of older processors (`XLA_FLAGS={OLDER}`), which round "
+        f"otherwise: {len(moves)} of {len(rows)} numbers move{by}."
+    )
+    return f"{markdown(columns, rows, note)}\nBy `fedbandits reproduce`.\n"
+
+
+def speed(kept: Kept) -> str:
+    """What a user waits for, on two machines."""
+
+    def took(name: str, row: str) -> str:
+        rows = {row["name"]: row for row in kept[name]["rows"]}
+        return f"{table.number(rows[row]['value'])} {rows[row]['unit']}"
+
+    networks = ("complete", "grid", "RGG(0.5)")
+    rows = [
+        (
+            "the example above, N = 36, T = 3000, 100 runs on two CPU cores",
+            took("cpu-2-cores", "small/100 runs"),
+        ),
+        (
+            f"N = 3,364, T = 12,800, 10 runs on one H200: {', '.join(networks)}",
+            ", ".join(took("h200", f"movielens/{network}/FedExp3") for network in networks),
+        ),
+        (
+            "N = 1,000,000 on a grid, one run: one H200, two CPU cores",
+            ", ".join(took(name, "million/grid") for name in ("h200-million", "cpu-2-cores")),
+        ),
+    ]
+    columns = ("whole `fb.simulate` after compiling, K = 20", "time")
+    return f"{markdown(columns, rows)}\nBy `make bench`.\n"
+
+
+def precision(kept: Kept) -> str:
+    """What float32 costs, algorithm by algorithm and horizon by horizon."""
+    note = (
+        "95% intervals over runs, whose differences are paired. Coins: losses of 0 and 1 with a "
+        "gap of 0.05; small: losses up to 0.1 with a gap of 0.01. Four agents on a ring, four arms."
+    )
+    found = markdown(measure.COLUMNS, measure.rows(kept["precision"]["cells"]), note)
+    return f"{found}\nBy `python benchmarks/precision.py`.\n"
+
+
+SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
+    "paper": ({f"{h.section}{suffix}" for h in HEADLINES for suffix in ("", "_older")}, paper),
+    "speed": ({"cpu-2-cores", "h200", "h200-million"}, speed),
+    "precision": ({"precision"}, precision),
+}
+"""By name: what a summary is made from, and how."""
+
+
+def all_kept() -> dict[str, dict[str, Any]]:
+    """What every part and every benchmark has to say, by name."""
+    files = sorted(KEPT.glob("*.json")) + sorted(MEASURED.glob("*.json"))
+    kept = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    lines = (MEASURED / "precision.jsonl").read_text(encoding="utf-8").splitlines()
+    return kept | {"precision": {"cells": [json.loads(line) for line in lines]}}
+
+
+def keep(file: Path) -> str | None:
+    """Keep a section and the pictures of it that pages show; its name, or None if it is no such."""
+    section = json.loads(file.read_text(encoding="utf-8"))
+    made = (section.get("command"), section.get("versions", {}).get("XLA_FLAGS", ""))
+    name = KEPT_AS.get(made)
+    if name is None:
+        return None
+    said = json.dumps({field: section[field] for field in FIELDS}, indent=1)
+    (KEPT / f"{name}.json").write_text(said + "\n", encoding="utf-8")
+    if name == section["name"]:
+        for stem, *_ in section["pictures"]:
+            shown, drawn = PICTURES / f"{stem}.png", file.with_name(f"{stem}.png")
+            if shown.exists() and drawn.exists():
+                shutil.copyfile(drawn, shown)
+    return name
+
+
+def main(*folders: Path) -> None:
+    """Keep the sections in some folders, and fill every page from all that are kept."""
+    for file in (file for folder in folders for file in sorted(folder.glob("*.json"))):
+        name = keep(file)
+        sys.stdout.write(f"{file}: {f'kept as {name}' if name else 'not of the pages, left out'}\n")
+    kept = all_kept()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        page.write_text(filled(text, sections), encoding="utf-8")
-    sys.stdout.write(f"filled from {', '.join(sections) or 'nothing'}\n")
+        page.write_text(filled(text, kept), encoding="utf-8")
+    sys.stdout.write(f"filled from {', '.join(kept) or 'nothing'}\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "out"))
+    main(*map(Path, sys.argv[1:]))

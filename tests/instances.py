@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+import xarray as xr
 from hypothesis import strategies as st
 
 import fedbandits as fb
@@ -87,6 +91,45 @@ def random_losses(agents: int, arms: int, horizon: int, seed: int) -> np.ndarray
     losses[rng.uniform(size=losses.shape) < 0.2] = 0.0
     losses[rng.uniform(size=losses.shape) < 0.2] = 1.0
     return losses
+
+
+def hand_made(regret: npt.ArrayLike, changes: Mapping[str, Any] | None = None) -> fb.Result:
+    """A result that nobody played: FedExp3 on a grid of nine agents, with three arms.
+
+    Args:
+        regret: `[run, time]`.
+        changes: of the configuration, by path, such as `algorithm.learning_rate`.
+    """
+    config: dict[str, Any] = {
+        "version": "0",
+        "problem": {"name": "ActivatedBernoulli", "agents": 9, "seed": 0},
+        "network": {"name": "grid", "rows": 3, "cols": 3},
+        "gossip": {"name": "max_degree", "lazy": True},
+        "algorithm": {
+            "name": "FedExp3",
+            "learning_rate": {"name": "Constant", "value": 0.1},
+            "exploration": {"name": "Power", "c": 0.01, "a": 1 / 3},
+        },
+        "runs": 5,
+        "seed": 0,
+    }
+    for path, value in (changes or {}).items():
+        *tables, key = path.split(".")
+        table = config
+        for name in tables:
+            table = table[name]
+        table[key] = value
+    values = np.asarray(regret, np.float64)
+    times = np.arange(1, values.shape[1] + 1)
+    data = xr.Dataset(
+        {
+            "regret": (("run", "time"), values),
+            "arm_loss": (("time", "arm"), times[:, None] * [0.2, 0.5, 0.9]),
+        },
+        coords={"time": times, "agent": range(9), "arm": range(3)},
+        attrs={"config": json.dumps(config), "against": "current"},
+    )
+    return fb.Result(data, fb.gossip.max_degree(fb.networks.grid(3, 3)))
 
 
 SMALL_CONFIG = """

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.engine import checkpoint, plan
 from fedbandits.engine.batch import simulate_each
 from fedbandits.engine.rounds import compilations
 
@@ -83,3 +89,50 @@ def test_the_accelerators_way_plays_the_same_arms(monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(
             one.dataset["worst_regret"], other.dataset["worst_regret"], rtol=0, atol=1e-9
         )
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, RuntimeError])
+def test_a_batch_goes_on_from_its_checkpoint(
+    ending: type[BaseException], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails_at, asked = [-1], []
+
+    def losses(t: int) -> np.ndarray[Any, Any]:
+        asked.append(t)
+        if t == fails_at[0]:
+            fails_at[0] = -1
+            raise ending("the machine went away")
+        return np.random.default_rng(t).uniform(size=(9, 4))
+
+    problem = fb.problems.from_function(losses, agents=9, arms=4, horizon=1500, host=True)
+    algorithms = [fb.FedExp3(0.1), fb.FedExp3(0.3)]
+    undisturbed = simulate_each(problem, algorithms, GOSSIP, runs=2)
+    fails_at[0] = 1234
+    with pytest.raises(ending, match="went away"):
+        simulate_each(problem, algorithms, GOSSIP, runs=2, checkpoint=tmp_path)
+    asked.clear()
+    caplog.set_level("INFO", logger="fedbandits")
+    resumed = simulate_each(problem, algorithms, GOSSIP, runs=2, checkpoint=tmp_path)
+    assert caplog.messages == ["going on after round 1000 of 1500"]
+    # For each algorithm 64 rounds are asked for, to know the function by.
+    assert sum(t <= 1000 for t in asked) <= 2 * 64
+    for one, other in zip(undisturbed, resumed, strict=True):
+        assert one.dataset.identical(other.dataset)
+    # Kept until the results are safe; another batch does not take it for its own.
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
+    caplog.clear()
+    simulate_each(problem, algorithms[::-1], GOSSIP, runs=2, checkpoint=tmp_path)
+    assert caplog.messages == []
+
+
+def test_a_checkpoint_that_cannot_be_written_is_the_disks_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(plan, "_ROUNDS", 105)
+    with pytest.raises(checkpoint.CheckpointError, match=r"\.npz cannot be written \(No space"):
+        simulate_each(PROBLEM, [fb.Exp3(1.0), fb.Exp3(0.3)], runs=2, checkpoint=tmp_path)

@@ -253,7 +253,13 @@ def test_plot_names_curves_by_algorithm_and_file(
     other = tmp_path / "other.nc"
     other.write_bytes(saved.read_bytes())
     call("plot", saved, other, "--out", tmp_path / "x.png")
-    assert seen == ["FedExp3, small", "FedExp3, other"]
+    assert seen == ["FedExp3, small", "FedExp3, other"]  # alike in all but the file
+    seen.clear()
+    data = fb.load(saved).dataset
+    config = data.attrs["config"].replace('"max_degree"', '"metropolis"')
+    fb.Result(data.assign_attrs(config=config)).save(other)
+    call("plot", saved, other, "--out", tmp_path / "x.png")
+    assert seen == ["FedExp3, max_degree(lazy=true)", "FedExp3, metropolis(lazy=true)"]
 
 
 def test_plot_with_too_few_labels(saved: Path) -> None:

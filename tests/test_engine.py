@@ -393,8 +393,6 @@ class Odd(fb.Algorithm[LossEstimates]):
         return LossEstimates.zeros(arms, agents, batch, dtype)
 
     def distribution(self, state: LossEstimates, t: Array) -> Array:
-        if type(self) is OddTrace and float(t) > 3:  # branches on a traced value
-            return state.z
         if type(self) is OddDistribution:
             return state.z[0]
         return state.z + (0.5 if type(self) is OddSum else 1 / state.z.shape[0])
@@ -420,9 +418,6 @@ class OddDistribution(Odd): ...
 class OddSum(Odd): ...
 
 
-class OddTrace(Odd): ...
-
-
 class OneNumber(Odd):
     """Keeps the contract too, with a message shorter than the arms."""
 
@@ -439,13 +434,6 @@ class OddMessage(Odd): ...
 
 
 class OddUpdate(Odd): ...
-
-
-def test_an_algorithm_that_jax_cannot_trace_gets_advice() -> None:
-    with pytest.raises(TypeError) as caught:
-        fb.simulate(PROBLEM, OddTrace(), GOSSIP, runs=1)
-    advice = "OddTrace must be traceable by JAX"
-    assert any(advice in note for note in caught.value.__notes__)
 
 
 @pytest.mark.parametrize(

@@ -122,3 +122,12 @@ def test_line_of_known_points() -> None:
     )
     line = figure1.fit_line(regret)
     assert line == pytest.approx((2.0, 30.0, 1.0, 1.0, 1.0, 2.0, 2.0, 1.0))
+
+
+def test_the_line_is_a_table() -> None:
+    table = figure1.line_table(figure1.Line(0.25, 32.5, 0.9, 0.8, 0.95, 0.2, 0.3, 0.2))
+    assert list(table.rows) == [
+        ("R²", "0.980", "0.900", "0.800 to 0.950"),
+        ("slope", "-", "0.250", "0.200 to 0.300"),
+        ("regret at x = 0", "-", "32.50", "-"),
+    ]

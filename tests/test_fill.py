@@ -1,4 +1,4 @@
-"""Tables in the README and the docs are filled from what was reproduced, never typed."""
+"""What pages say was measured, is kept, and is filled in by a command, never typed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from typing import Any
 
 import pytest
 
-from fedbandits.experiments import REGISTRY
+from fedbandits.engine.communication import communication
+from fedbandits.engine.simulate import prepare
+from fedbandits.experiments import leaderboard, suite
+from fedbandits.experiments.section import versions
 
 FILL = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "fill.py"))
 
-SECTION = {
+SECTION: dict[str, Any] = {
     "name": "suite",
     "title": "The suite",
-    "command": "fedbandits reproduce suite --runs 3",
+    "command": "fedbandits reproduce suite",
     "paragraphs": ["It was found.", "Twice."],
-    "versions": {},
+    "pictures": [["drawn", "", ""], ["other", "", ""]],
+    "versions": {"device": "2 × abacus", "jax": "0.9"},
     "tables": [{"title": "T", "columns": ["a", "b"], "rows": [["x", "1"]], "note": "Read so."}],
 }
+
+AWAITED = {"suite", "leaderboard", "horizons", "figure2_generated"}
+"""Parts that take a GPU, and whose last run is older than what pages must say of them."""
 
 
 def test_a_page_is_filled_and_filled_again() -> None:
@@ -28,43 +35,207 @@ def test_a_page_is_filled_and_filled_again() -> None:
     page = f"Before\n\n{table}\n\n<!-- findings: suite -->\n<!-- end -->\n"
     once = FILL["filled"](page, {"suite": SECTION})
     assert "| a | b |\n| --- | ---: |\n| x | 1 |\n\n*Read so.*\n" in once
-    assert "By `fedbandits reproduce suite --runs 3`." in once
+    assert "By `fedbandits reproduce suite`, on 2 × abacus, JAX 0.9." in once
     assert "It was found.\n\nTwice.\n" in once
     assert "old" not in once
     assert FILL["filled"](once, {"suite": SECTION}) == once
     assert FILL["filled"](once, {}) == once
 
 
-def test_a_table_that_is_not_there_is_named() -> None:
+def test_what_is_not_there_is_named() -> None:
     with pytest.raises(SystemExit, match="suite has no table 'U', only T"):
         FILL["filled"]("<!-- table: suite / U -->\n<!-- end -->", {"suite": SECTION})
+    with pytest.raises(SystemExit, match="no summary 'papers', only paper, speed"):
+        FILL["filled"]("<!-- summary: papers -->\n<!-- end -->", {})
 
 
-def test_quick_sections_are_no_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- findings: suite -->\n<!-- end -->\n")
-    main = FILL["main"]
-    monkeypatch.setitem(main.__globals__, "PAGES", (page,))
-    monkeypatch.setitem(main.__globals__, "KEPT", tmp_path / "kept")
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Pages and what is kept, in a folder of their own."""
     (tmp_path / "kept").mkdir()
-    quick: dict[str, Any] = SECTION | {"title": "The suite (quick)"}
-    (tmp_path / "suite.json").write_text(json.dumps(quick))
-    main(tmp_path)
-    assert "found" not in page.read_text()
-    (tmp_path / "suite.json").write_text(json.dumps(SECTION))
-    main(tmp_path)
-    assert "It was found." in page.read_text()
+    (tmp_path / "shown").mkdir()
+    (tmp_path / "page.md").write_text("<!-- findings: suite -->\n<!-- end -->\n")
+    scope = FILL["main"].__globals__
+    monkeypatch.setitem(scope, "PAGES", (tmp_path / "page.md",))
+    monkeypatch.setitem(scope, "KEPT", tmp_path / "kept")
+    monkeypatch.setitem(scope, "PICTURES", tmp_path / "shown")
+    return tmp_path
 
 
-@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: page.name)
-def test_every_place_names_a_part_and_is_filled(page: Path) -> None:
-    for place in FILL["MARKED"].finditer(page.read_text(encoding="utf-8")):
-        assert place["name"] in REGISTRY
-        assert f"By `fedbandits reproduce {place['name']}" in place["body"]
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"command": "fedbandits reproduce suite --quick"},
+        {"command": "fedbandits reproduce suite --seed 3"},
+        {"versions": SECTION["versions"] | {"XLA_FLAGS": "--xla_cpu_max_isa=AVX"}},
+    ],
+    ids=str,
+)
+def test_only_what_pages_name_is_evidence(
+    folder: Path, changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "suite.json").write_text(json.dumps(SECTION | changed))
+    FILL["main"](folder)
+    assert "found" not in (folder / "page.md").read_text()
+    assert "suite.json: not of the pages, left out" in capsys.readouterr().out
+    (folder / "suite.json").write_text(json.dumps(SECTION))
+    FILL["main"](folder)
+    assert "It was found." in (folder / "page.md").read_text()
+
+
+def test_other_data_and_other_processors_are_kept_under_names_of_their_own(folder: Path) -> None:
+    flags = {"XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2"}
+    embedded = SECTION | {"name": "figure2", "command": "fedbandits reproduce figure2"}
+    generated = embedded | {"command": "fedbandits reproduce figure2 --data generated"}
+    older = embedded | {"versions": SECTION["versions"] | flags}
+    for i, section in enumerate((embedded, generated, older)):
+        (folder / f"{i}.json").write_text(json.dumps(section))
+    FILL["main"](folder)
+    kept = {
+        file.stem: json.loads(file.read_text())["command"] for file in folder.glob("kept/*.json")
+    }
+    assert kept == {
+        "figure2": "fedbandits reproduce figure2",
+        "figure2_generated": "fedbandits reproduce figure2 --data generated",
+        "figure2_older": "fedbandits reproduce figure2",
+    }
+
+
+def test_pictures_on_pages_are_those_of_the_kept_run(folder: Path) -> None:
+    (folder / "shown" / "drawn.png").write_text("old")
+    for name in ("drawn", "other"):
+        (folder / f"{name}.png").write_text("new")
+    (folder / "suite.json").write_text(json.dumps(SECTION))
+    FILL["main"](folder)
+    shown = {file.name: file.read_text() for file in (folder / "shown").iterdir()}
+    assert shown == {"drawn.png": "new"}
+
+
+def table(title: str, *lines: str) -> dict[str, Any]:
+    columns, *rows = (line.split(" | ") for line in lines)
+    return {"title": title, "columns": columns, "rows": rows, "note": ""}
+
+
+def parts(left: str, exponent: str) -> dict[str, dict[str, Any]]:
+    """What the summary of the paper is made from."""
+    figure1 = [
+        table(
+            "Left: regret on the grid",
+            "algorithm | t | reference | measured | 95% band",
+            "FedExp3 | 500 | 9.0 | 8.00 | 7.00 to 9.00",
+            f"FedExp3 | 3,000 | 33.6 | {left} | 32.00 to 34.00",
+            "Exp3 | 3,000 | 68.5 | 68.00 | 67.00 to 69.00",
+        ),
+        table(
+            "Right: the line",
+            "of the line | published | measured | 95%",
+            "R² | 0.980 | 0.900 | 0.850 to 0.950",
+        ),
+    ]
+    figure2 = table(
+        "Regret at T",
+        "regret at T | measured | 95% band",
+        "FedExp3, grid | 29.00 | 28.00 to 30.00",
+        "GossipUCB, grid | 74.00 | 74.00 to 74.00",
+    )
+    theory = table(
+        "Lower bound: growth",
+        "far agent's regret | theory | fitted exponent | 95% interval",
+        f"FedExp3, in T | 0.500 | {exponent} | 0.450 to 0.550",
+        "uniform play, in T | 0.500 | 0.497 | 0.450 to 0.550",
+    )
+    tables = {"figure1": figure1, "figure2": [figure2], "theory": [theory]}
+    return {name: SECTION | {"tables": of} for name, of in tables.items()}
+
+
+def test_the_paper_stands_beside_both_processors() -> None:
+    """Two numbers move, by 0.5 of an interval of 2 and by 0.01 of one of 0.1."""
+    here, older = parts("33.00", "0.500"), parts("33.50", "0.510")
+    kept = here | {f"{name}_older": section for name, section in older.items()}
+    text = FILL["filled"]("<!-- summary: paper -->\n<!-- end -->", kept)
+    assert "grid: regret of FedExp3 | 33.6 | 33.00 (32.00 to 34.00) | 33.50 |" in text
+    assert "package, grid: regret of FedExp3 | - | 29.00 (28.00 to 30.00) | 29.00 |" in text
+    assert "FedExp3 | 0.500 | 0.500 (0.450 to 0.550) | 0.510 |" in text
+    assert "round otherwise: 2 of 6 numbers move, by at most 25% of their intervals' width." in text
+    same = here | {f"{name}_older": section for name, section in here.items()}
+    assert "0 of 6 numbers move." in FILL["filled"](text, same)
+    del kept["theory_older"]
+    assert FILL["filled"](text, kept) == text
+
+
+@pytest.mark.parametrize("flags", ["", "--xla_cpu_max_isa=SSE4_2"])
+def test_sections_say_what_they_were_computed_on(
+    flags: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    found = versions()
+    assert found.get("XLA_FLAGS", "") == flags
+    assert not found["device"].endswith("× cpu")  # which one?
+
+
+# The pages themselves.
+
+
+def places(page: Path) -> list[Any]:
+    return list(FILL["MARKED"].finditer(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: f"{page.parent.name}-{page.name}")
+def test_pages_say_what_was_found(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert FILL["filled"](text, FILL["all_kept"]()) == text
+
+
+@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: f"{page.parent.name}-{page.name}")
+def test_every_place_is_filled_from_what_is_kept(page: Path) -> None:
+    kept = set(FILL["all_kept"]())
+    for place in places(page):
+        assert FILL["needed"](place) <= kept | AWAITED
+        assert place["body"].strip()
         assert (place["kind"] == "table") == (place["title"] is not None)
 
 
-@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: page.name)
-def test_pages_say_what_was_found(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert FILL["filled"](text, FILL["kept"]()) == text
+def test_every_kept_result_is_on_a_page() -> None:
+    shown = {
+        name for page in FILL["PAGES"] for place in places(page) for name in FILL["needed"](place)
+    }
+    assert set(FILL["all_kept"]()) - {"latest"} <= shown
+
+
+def current(name: str, kept: dict[str, Any]) -> bool:
+    """Whether a part is kept and says what it must."""
+    if name not in kept:
+        return False
+    said = " ".join(kept[name]["paragraphs"])
+    if name == "suite":
+        return suite.IN_VIEW in said
+    if name == "leaderboard":
+        return leaderboard.IN_VIEW in said and kept_bytes(kept[name]) == counted_bytes()
+    return True
+
+
+def kept_bytes(section: dict[str, Any]) -> dict[str, str]:
+    board = FILL["table_of"](section, "leaderboard", "The board")
+    column = board["columns"].index("bytes")
+    return {row[0]: row[column] for row in board["rows"]}
+
+
+def counted_bytes() -> dict[str, str]:
+    """What every algorithm of the board sends on its grid, as it is counted now."""
+    gossip = suite.networks()[leaderboard.NETWORK]
+    problem = next(iter(suite.families().values())).make(0)
+    found = {}
+    for name, algorithm in leaderboard.players().items():
+        start = prepare(problem, algorithm, gossip, 1, 0, "current", "float32")
+        found[name] = f"{communication(gossip, start.algorithm, start.sent).bytes:,.0f}"
+    return found
+
+
+def test_parts_beyond_the_paper_say_what_they_must() -> None:
+    """That the default was chosen in view of these families, and bytes as they are counted now.
+
+    A part that was run anew comes off the list of those that are awaited.
+    """
+    kept = FILL["all_kept"]()
+    parts = {*("suite", "leaderboard", "horizons", "linear", "figure2_generated")}
+    assert {name for name in parts if not current(name, kept)} == AWAITED

@@ -49,7 +49,7 @@ def test_every_public_name_is_there() -> None:
     import fedbandits as fb
 
     assert all(hasattr(fb, name) for name in fb.__all__)
-    assert "simulate" in dir(fb)
+    assert dir(fb) == sorted([*fb.__all__, "__version__"])  # and nothing that is not for users
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         fb.nonsense  # noqa: B018
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.engine import mixing
 from fedbandits.engine.trajectory import trajectory
+
+from .instances import connected_networks
 
 
 def hub_graph(agents: int) -> fb.Network:
@@ -40,6 +44,33 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
         largest = np.asarray(combine(mix, "maximum", values, None))
         for v in range(0, network.agents, 7):
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
+
+
+@given(st.data())
+def test_what_an_agent_hears_weighs_one_in_float32(data: st.DataObject) -> None:
+    """To the last bit, or a million rounds would add what is missing to everything averaged."""
+    network = data.draw(connected_networks(data.draw(st.sampled_from([2, 5, 8]))))
+    rule = data.draw(st.sampled_from([fb.gossip.max_degree, fb.gossip.metropolis]))
+    gossip = rule(network)
+    held = mixing.mixer(gossip, fb.FedExp3(), "float32").averages
+    assert isinstance(held, mixing.Dense)
+    W = np.asarray(held.matrix, np.float64)  # sums of these are exact
+    np.testing.assert_array_equal(W.sum(axis=0), 1)
+    np.testing.assert_array_equal(W.sum(axis=1), 1)
+    np.testing.assert_allclose(W, gossip.matrix.toarray(), rtol=0, atol=8 * 2.0**-25)
+
+
+def test_an_estimate_without_news_is_what_was_heard() -> None:
+    """GossipUCB's ϑ of an arm not played, in float32 to the last bit: no rounding on the way."""
+    algorithm, arms = fb.GossipUCB(), 3
+    heard = np.random.default_rng(0).uniform(0.5, 1, arms).astype(np.float32)
+    state = algorithm.init(arms, 4)._replace(mean=heard[::-1].copy(), n=np.full(arms, 7, "f4"))
+    after = algorithm.update(
+        *(state, {"theta": heard, "n_most": state.n}, np.int32(1), np.float32(0.3)),
+        *(np.full(arms, 1 / 3, "f4"), np.int32(30)),
+    )
+    np.testing.assert_array_equal(after.theta[[0, 2]], heard[[0, 2]])
+    assert after.theta[1] != heard[1]
 
 
 @pytest.mark.parametrize("lazy", [True, False])

@@ -433,12 +433,14 @@ def test_it_is_played_like_its_tensor(tmp_path: Path) -> None:
     problem = fb.problems.movielens(write(tmp_path / "ml-test", rows, genres))
     assert problem.horizon == 45
     gossip = fb.gossip.max_degree(fb.networks.ring(3))
-    result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2)
+    result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2, dtype="float64")
     names = ["Comedy", "Drama", "War", "Western"]
     assert result.dataset["agent"].values.tolist() == ["7", "12", "30"]
     assert result.dataset["arm"].values.tolist() == names
     tensor = fb.simulate(
-        fb.problems.from_tensor(problem.block(1, 45)), fb.FedExp3(), gossip, runs=2
+        *(fb.problems.from_tensor(problem.block(1, 45)), fb.FedExp3(), gossip),
+        runs=2,
+        dtype="float64",
     )
     # The same losses and so the same arms; means over agents may be summed in another order.
     plays = "arm_frequency"

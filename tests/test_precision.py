@@ -10,25 +10,42 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.engine import mixing
+from fedbandits.engine.simulate import DType, precision, prepare
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [fb.FedExp3(), fb.GossipUCB()], ids=["FedExp3", "GossipUCB"])
-def test_float32_regret_is_float64s_within_monte_carlo_error(algorithm: AnyAlgorithm) -> None:
-    """Over the paper's longest horizon, |mean32 - mean64| < the 95% half-width over 10 runs.
+def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> None:
+    """Over the paper's longest horizon, with the same losses and uniforms.
 
-    Regret at T, mean over agents, same losses and same seed; the half-width is float64's own.
+    Rounding flips an arm now and then, after which two runs are two draws of one law: null, the 60
+    paired differences have the mean 0. Six standard errors, Student's t: 1e-7 for each.
     """
-    problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=12_800, seed=0)
+    problem = fb.problems.activated_bernoulli(agents=9, arms=5, horizon=12_800, seed=0)
+    gossip = fb.gossip.max_degree(fb.networks.grid(3, 3))
     narrow, wide = (
-        fb.simulate(problem, algorithm, GOSSIP, runs=10, seed=0, dtype=dtype)
+        fb.simulate(problem, algorithm, gossip, runs=60, seed=0, dtype=dtype).dataset
         for dtype in ("float32", "float64")
     )
     for name in ("regret", "expected_regret"):
-        low, high = (result.band(name).mean.isel(time=-1) for result in (narrow, wide))
-        half_width = wide.band(name).high.isel(time=-1) - high
-        assert abs(low - high) < half_width, name
+        apart = (narrow[name] - wide[name]).isel(time=-1).to_numpy()
+        assert abs(apart.mean()) < 6 * apart.std(ddof=1) / np.sqrt(60) + 1e-3, name
+
+
+def test_float32_beyond_what_was_measured_warns() -> None:
+    """And says so before the first round; float64 does not, nor a million rounds."""
+
+    def begin(horizon: int, dtype: DType) -> None:
+        problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=horizon)
+        prepare(problem, fb.Exp3(), None, 2, 0, "current", dtype)
+
+    with pytest.warns(UserWarning, match=r'1,000,001 rounds .* pass dtype="float64"'):
+        begin(1_000_001, "float32")
+    begin(1_000_000, "float32")
+    with precision("float64"):
+        begin(1_000_001, "float64")
 
 
 def products(lowered: str) -> list[str]:

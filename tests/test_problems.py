@@ -35,12 +35,13 @@ def test_activated_bernoulli_is_the_papers() -> None:
     np.testing.assert_array_equal(active.sum(axis=1), 18)
     assert (losses[:, :, 0] == 0).all()
     assert (losses[~active] == 0).all()
-    # Means (i - 1)/(K - 1) among the activated: 7,200 coins an arm, 4.5 standard errors.
+    # Means (i - 1)/(K - 1) among the activated: 7,200 coins an arm, six standard errors
+    # (2e-9 for each of the 20, and of the 36 below).
     means = losses[active].mean(axis=0)
     mu = np.arange(20) / 19
-    assert (np.abs(means - mu) <= 4.5 * np.sqrt(mu * (1 - mu) / 7200) + 1e-6).all()
-    # Every agent is activated half the time: 400 rounds, 4.5 standard errors.
-    assert np.abs(active.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / np.sqrt(400)
+    assert (np.abs(means - mu) <= 6 * np.sqrt(mu * (1 - mu) / 7200) + 1e-6).all()
+    # Every agent is activated half the time: 400 rounds.
+    assert np.abs(active.mean(axis=0) - 0.5).max() < 6 * 0.5 / np.sqrt(400)
 
 
 def test_losses_are_a_pure_function_of_seed_and_round() -> None:
@@ -62,8 +63,8 @@ def test_fixed_activation_never_moves() -> None:
 def test_bernoulli_has_the_means_it_was_given() -> None:
     means = np.array([[0.0, 0.2, 1.0], [0.9, 0.5, 0.05]])
     losses = fb.problems.bernoulli(means, horizon=4000, seed=2).block(1, 4000)
-    error = np.abs(losses.mean(axis=0) - means)
-    assert (error <= 4.5 * np.sqrt(means * (1 - means) / 4000) + 1e-6).all()
+    error = np.abs(losses.mean(axis=0) - means)  # six standard errors: 2e-9 each
+    assert (error <= 6 * np.sqrt(means * (1 - means) / 4000) + 1e-6).all()
 
 
 @pytest.mark.parametrize(("horizon", "parts"), [(400, 4), (403, 4), (5, 5), (7, 1)])
@@ -121,7 +122,9 @@ def test_table_names_reach_the_result() -> None:
     assert result.dataset["arm"].values.tolist() == ["arm0", "arm1"]
     assert result.dataset["agent"].values.tolist() == ["agent0", "agent1"]
     assert set(result.recommended_arm.values.ravel()) <= {"arm0", "arm1"}
-    assert "worst agent (agent" in str(result.summary())
+    assert f"worst agent ({result.worst_agent})" in str(result.summary())
+    assert result.worst_agent in ("agent0", "agent1")
+    assert result.best_arm.arm in ("arm0", "arm1")
 
 
 def test_agents_of_a_table_and_of_a_network_are_the_same_agents() -> None:
@@ -151,7 +154,7 @@ def test_scaled_limits_are_reached_in_float32(low: float, high: float) -> None:
     np.testing.assert_array_equal(problem.block(1, 1), [[[0, 1], [1, 0]]])
     fb.simulate(problem, fb.Uniform(), runs=1)
     traced = fb.problems.from_function(
-        lambda t: jnp.asarray(values[0]), agents=2, arms=2, horizon=2
+        lambda t: jnp.asarray(values[0]), agents=2, arms=2, horizon=2, constant=True
     )
     fb.simulate(fb.problems.scaled(traced, low, high), fb.Uniform(), runs=1)
 
@@ -188,7 +191,7 @@ def test_a_changed_function_is_not_played_as_it_was() -> None:
 
     totals = []
     for level["value"] in (0.1, 0.9):
-        problem = fb.problems.from_function(losses, agents=2, arms=2, horizon=20)
+        problem = fb.problems.from_function(losses, agents=2, arms=2, horizon=20, constant=True)
         data = fb.simulate(problem, fb.Uniform(), runs=1).dataset
         totals.append(float(data["arm_loss"][-1, 0]))
     np.testing.assert_allclose(totals, [2, 18], rtol=1e-5)
@@ -214,10 +217,12 @@ def test_traced_and_host_functions_agree() -> None:
 
     make = fb.problems.from_function
     a, b = (
-        fb.simulate(make(f, agents=2, arms=3, horizon=40, host=h), fb.Exp3(), runs=2).dataset
+        fb.simulate(
+            make(f, agents=2, arms=3, horizon=40, host=h), fb.Exp3(), runs=2, dtype="float64"
+        ).dataset
         for f, h in ((traced, False), (host, True))
     )
-    np.testing.assert_allclose(a["regret"], b["regret"], atol=1e-6)
+    np.testing.assert_allclose(a["regret"], b["regret"], atol=1e-12)
 
 
 def test_scaled_rewards() -> None:
@@ -279,7 +284,7 @@ def untyped(function: Any) -> Any:
         ),
         (
             lambda: fb.problems.from_table(table().assign(loss=[0.5] * 11 + [np.nan])),
-            "loss in row 12 is empty; .* with fill=",
+            r"loss in row 12 \(time 3, agent agent1, arm arm1\) is empty; .* missing=",
         ),
         (
             lambda: fb.problems.from_table(pd.concat([table(), table()["arm"]], axis=1)),
@@ -304,7 +309,7 @@ def untyped(function: Any) -> Any:
         (lambda: fb.problems.scaled(MAKE(3, 2, 5), 2, 1), "low < high, not low=2, high=1"),
         (lambda: fb.problems.from_table(table().drop(columns="arm")), "no column 'arm'"),
         (lambda: fb.problems.from_table(table().iloc[:0]), "no rows"),
-        (lambda: fb.problems.from_table(table().iloc[1:]), "no row for 1 of 12 cells, .* time 1"),
+        (lambda: fb.problems.from_table(table().iloc[1:]), "no row for 1 of 12 cells, .* round 1"),
         (
             lambda: fb.problems.from_table(pd.concat([table(), table().iloc[:1]])),
             "more than one loss for time 1, agent agent0, arm arm0: the second is in row 13",
@@ -361,7 +366,7 @@ def test_missing_and_foreign_tables(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no table at"):
         fb.problems.from_table(tmp_path / "none.csv")
     (tmp_path / "losses.xls").write_text("")
-    with pytest.raises(ValueError, match=r"neither \.csv nor \.parquet"):
+    with pytest.raises(ValueError, match=r"neither \.csv nor \.parquet, nor \.csv\.gz"):
         fb.problems.from_table(tmp_path / "losses.xls")
 
 
@@ -378,16 +383,15 @@ def test_table_fill() -> None:
     assert problem.losses(1)[0, 0] == 0.125
     # An empty loss is a missing one.
     emptied = table().assign(loss=[np.nan, *table()["loss"][1:]])
-    np.testing.assert_array_equal(
-        fb.problems.from_table(emptied, fill=0.125).tensor, problem.tensor
-    )
+    again = fb.problems.from_table(emptied, fill=0.125)
+    np.testing.assert_array_equal(again.block(1, 3), problem.block(1, 3))
 
 
 def test_dates_as_times(tmp_path: Path) -> None:
     days = {1: "2024-02-28", 2: "2024-02-29", 3: "2024-03-01"}
     table().assign(time=table()["time"].map(days)).to_csv(tmp_path / "days.csv", index=False)
     problem = fb.problems.from_table(tmp_path / "days.csv")
-    np.testing.assert_array_equal(problem.tensor, fb.problems.from_table(table()).tensor)
+    np.testing.assert_array_equal(problem.block(1, 3), fb.problems.from_table(table()).block(1, 3))
 
 
 def test_plain_numpy_without_host_is_told_about_host() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
@@ -13,6 +15,7 @@ from scipy import stats
 import fedbandits as fb
 from fedbandits.plots import plot_regret, save_figure
 from fedbandits.results import FORMAT
+from fedbandits.tables import recommendation_line
 
 mpl.use("agg")
 
@@ -102,6 +105,102 @@ def test_against_goes_both_ways(result: fb.Result) -> None:
     xr.testing.assert_allclose(back, result.dataset)
     with pytest.raises(ValueError, match="against must be 'current' or 'final', not 'x'"):
         result.against("x")  # type: ignore[arg-type]
+
+
+def with_names(result: fb.Result, **changes: Any) -> fb.Result:
+    """The same result where agents and arms have names."""
+    names = {"agent": [f"shop{v}" for v in range(6)], "arm": ["tea", "coffee", "cocoa"]}
+    return fb.Result(result.dataset.assign_coords(names).assign(changes), GOSSIP)
+
+
+def test_agents_and_arms_go_by_name(result: fb.Result) -> None:
+    named = with_names(result)
+    number = int(result.dataset["agent_expected_regret"].mean("run").argmax("agent"))
+    assert (result.worst_agent, named.worst_agent) == (number, f"shop{number}")
+    assert named.worst_index == result.worst_index == number
+    row = f"worst agent (shop{number}), expected"
+    assert row in named.summary().index
+    assert row in named.bounds().index
+    assert named.bounds()["value"].tolist() == result.bounds()["value"].tolist()
+
+
+def test_best_arm(result: fb.Result) -> None:
+    """Of 90 rounds, in 5 runs of 6 agents: two thirds recommend the best arm."""
+    at_end = np.array([[30.0, 9.0, 18.0]])
+    losses = np.vstack([np.tile([[0.0, 1.0, 2.0]], (89, 1)), at_end])  # only the end counts
+    chosen = np.tile([1, 1, 1, 1, 0, 2], (5, 1))
+    changes = {
+        "arm_loss": (("time", "arm"), losses),
+        "recommended_arm": (("run", "agent"), chosen),
+    }
+    best = with_names(result, **changes).best_arm
+    assert (best.arm, best.second) == ("coffee", "cocoa")
+    assert (best.gap, best.agreement) == pytest.approx((0.1, 2 / 3))
+    words = "coffee, its mean loss 0.1 below cocoa's; recommended by 67% of agents and runs"
+    assert str(best) == words
+    assert repr(best) == f"BestArm({words})"
+    assert words in repr(with_names(result, **changes))
+    line = recommendation_line(with_names(result, **changes))
+    assert line == (
+        "recommended arm: coffee, by 67% of agents and runs; the best in hindsight, its mean loss "
+        "0.1 below cocoa's"
+    )
+    most = changes | {"recommended_arm": (("run", "agent"), np.where(chosen == 1, 0, chosen))}
+    line = recommendation_line(with_names(result, **most))
+    assert line == (
+        "recommended arm: tea, by 83% of agents and runs; in hindsight coffee, its mean loss 0.1 "
+        "below cocoa's; recommended by 0% of agents and runs"
+    )
+    numbered = fb.Result(result.dataset.assign(changes)).best_arm
+    assert (numbered.arm, numbered.second) == (1, 2)
+    assert str(numbered).startswith("arm 1, its mean loss 0.1 below arm 2's")
+    level = changes | {"arm_loss": (("time", "arm"), losses * [1, 2, 1])}
+    assert "coffee, as good as cocoa; recommended by" in str(with_names(result, **level).best_arm)
+
+
+def test_curves_as_a_table(result: fb.Result, tmp_path: Path) -> None:
+    table = result.to_pandas()
+    assert table.index.name == "time"
+    assert table.index.tolist() == list(range(1, 91))
+    limits = ("", "_low", "_high")
+    assert list(table) == [
+        *(f"{name}{limit}" for name in ("regret", "expected_regret") for limit in limits),
+        "worst_regret",
+    ]
+    for name in ("regret", "expected_regret"):
+        for limit, values in zip(limits, result.band(name), strict=True):
+            np.testing.assert_array_equal(table[f"{name}{limit}"], values)
+    np.testing.assert_array_equal(table["worst_regret"], result.dataset["worst_regret"])
+    path = result.to_csv(tmp_path / "new" / "curves.csv")
+    assert [file.name for file in path.parent.iterdir()] == ["curves.csv"]
+    pd.testing.assert_frame_equal(pd.read_csv(path, index_col="time"), table)
+    with pytest.raises(ValueError, match=r"end the name in \.csv, not grid\.nc"):
+        result.to_csv(tmp_path / "grid.nc")
+
+
+def test_what_else_is_known_of_a_round_is_in_the_table(result: fb.Result) -> None:
+    days = pd.date_range("2024-01-01", periods=90)
+    dated = fb.Result(result.dataset.assign_coords(date=("time", days)))
+    table = dated.to_pandas()
+    assert list(table)[:2] == ["date", "regret"]
+    assert table["date"].tolist() == days.tolist()
+
+
+def test_a_failed_table_leaves_the_old_file(
+    result: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = result.to_csv(tmp_path / "curves.csv")
+    old = path.read_bytes()
+
+    def full(frame: pd.DataFrame, file: Path) -> None:
+        file.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(OSError, match="No space left"):
+        result.to_csv(path)
+    assert path.read_bytes() == old
+    assert [f.name for f in tmp_path.iterdir()] == ["curves.csv"]
 
 
 def test_saved_and_loaded(result: fb.Result, tmp_path: Path) -> None:
@@ -209,4 +308,5 @@ def test_recommended_arm() -> None:
     # Among equals no arm is favoured: uniform play recommends each about as often.
     uniform = fb.simulate(problem, fb.Uniform(), runs=200).recommended_arm
     counts = np.bincount(uniform.values.ravel(), minlength=3)
-    assert np.abs(counts - 400).max() < 4.5 * np.sqrt(1200 * 2 / 9)
+    # Null: 1,200 independent thirds; six standard errors, 2e-9 for each arm.
+    assert np.abs(counts - 400).max() < 6 * np.sqrt(1200 * 2 / 9)

@@ -50,7 +50,10 @@ def test_the_command_line(file: Path, tmp_path: Path) -> None:
     ("args", "message"),
     [
         (["--checkpoint", "x"], "a sweep keeps every finished cell without --checkpoint"),
-        (["--set", "seed=1", "--set", "algorithm.learning_rate=1", "--force"], "are for sweeps"),
+        (
+            ["--set", "seed=1", "--set", "algorithm.learning_rate=1", "--scheduler", "a:1"],
+            "--scheduler and --jobs are for sweeps",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(file: Path, args: list[str], message: str) -> None:

@@ -48,6 +48,17 @@ def test_every_theorem_beside_the_measured(fedexp3: fb.Result) -> None:
     assert f"γ_T <= 1 does not hold before T = {needed:,.0f}" in remark
 
 
+def test_what_is_printed_is_whole(fedexp3: fb.Result) -> None:
+    table = fedexp3.bounds()
+    assert table["remark"].str.len().max() > 50  # where pandas cuts off
+    printed = " ".join(str(table).split())
+    for name, _, remark in table.itertuples():
+        assert name in printed
+        assert remark in printed
+    assert max(map(len, str(table).splitlines())) <= 110
+    assert "..." not in table._repr_html_()
+
+
 def test_before_tuning_only_for_rates_of_the_round_alone() -> None:
     table = play(fb.FedExp3(fb.schedules.anytime(1.0))).bounds()
     assert "Theorem 3, upper bound" in table.index

@@ -2,19 +2,21 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.integrate import quad
+from scipy.special import stdtrit
 from scipy.stats import norm
 
 import fedbandits as fb
 from fedbandits.engine import draws, plan
 from fedbandits.engine.draws import simulate_draws
 from fedbandits.experiments import Options, Section, theory
-from fedbandits.experiments.measure import exponent, interval
+from fedbandits.experiments.measure import exponent
 
 mpl.use("agg")
 
@@ -35,10 +37,15 @@ def test_files(made: tuple[Path, Section]) -> None:
 
 
 def test_nobody_beats_the_delay(made: tuple[Path, Section]) -> None:
-    """At 20 draws, bands that hold all at once: the exact value for every algorithm."""
+    """At 20 draws: the exact value for every algorithm.
+
+    Null: the mean of 20 draws of that mean. The bands are Student's t at 95% all at once, that is
+    about three standard errors of each point; of eight a false alarm has 1e-7 for every point.
+    """
     points = pd.read_csv(made[0] / "figure3.csv")
     assert set(points["algorithm"]) == {"FedExp3", "FedHedge", "uniform play"}
-    assert ((points["low"] <= points["exact"]) & (points["exact"] <= points["high"])).all()
+    errors = (points["high"] - points["mean"]) / stdtrit(19, 1 - 0.025 / len(points))
+    assert (abs(points["mean"] - points["exact"]) < 8 * errors).all()
     assert (points["exact"] < points["theorem1"]).all()
 
 
@@ -48,18 +55,27 @@ def test_regret_is_below_the_upper_bound(made: tuple[Path, Section]) -> None:
     assert (upper["gamma"] < 1).all()
     assert (upper["high"] < upper["bound"]).all()
     assert (upper["bound"] < upper["time"]).sum() == 2  # where it says something
+    of_figure1 = fb.gossip.max_degree(fb.networks.grid(6, 6), lazy=False)
+    bound = fb.bounds.upper_bound(of_figure1, arms=20, horizon=3000)
+    assert f"figure 1, left: {bound:,.0f} at T = 3,000" in made[1].paragraphs[1]
 
 
 def test_a_near_agent_does_beat_it() -> None:
-    """Else the tests above could not fail: next to the losses, repetition is a gift."""
+    """Else the tests above could not fail: next to the losses, repetition is a gift.
+
+    The far agent's mean of 20 draws lies eight standard errors (1e-7) around the exact value and
+    away from 0, the near agent's below 0 by as many.
+    """
     network = fb.networks.two_clusters(4, 8)
     problems = [
         fb.problems.delayed_experts(16, 20, 1000, cluster=4, block=10, seed=s) for s in range(20)
     ]
     found = simulate_draws(problems, fb.FedHedge(1.0), fb.gossip.max_degree(network))
     exact = fb.bounds.delayed_experts_regret(arms=20, horizon=1000, block=10, share=0.25)
-    near, far = (interval(found["expected_regret"].isel(time=-1, run=0, agent=v)) for v in (0, 12))
-    assert near.high < 0 < far.low < exact < far.high
+    near, far = (found["expected_regret"].isel(time=-1, run=0, agent=v) for v in (0, 12))
+    near_error, far_error = (8 * float(x.std(ddof=1)) / np.sqrt(20) for x in (near, far))
+    assert float(near.mean()) + near_error < 0 < float(far.mean()) - far_error
+    assert abs(float(far.mean()) - exact) < far_error
 
 
 # The instance.
@@ -73,8 +89,8 @@ def test_delayed_experts_repeats_in_blocks_in_one_cluster() -> None:
         block = losses[first : first + 7, 0]
         np.testing.assert_array_equal(block, np.broadcast_to(block[0], block.shape))
     long = fb.problems.delayed_experts(1, 2, 4000, cluster=1, block=1, seed=1).block(1, 4000)
-    assert long.mean() == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(8000))
-    assert np.corrcoef(long[:, 0].T)[0, 1] == pytest.approx(0, abs=4 / np.sqrt(4000))
+    assert long.mean() == pytest.approx(0.5, abs=6 * 0.5 / np.sqrt(8000))
+    assert np.corrcoef(long[:, 0].T)[0, 1] == pytest.approx(0, abs=6 / np.sqrt(4000))
 
 
 @pytest.mark.parametrize(
@@ -121,20 +137,22 @@ def test_draws_are_what_simulate_gives(held: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(draws, "LOSSES", held)
     gossip = fb.gossip.max_degree(fb.networks.ring(8))
     problems = [fb.problems.activated_bernoulli(8, 4, 200, seed=s) for s in (4, 9)]
-    batch = simulate_draws(problems, fb.FedExp3(), gossip, runs=2, seed=5).isel(time=-1)
+    wide: dict[str, Any] = {"runs": 2, "dtype": "float64"}  # in which rounding flips no arm
+    batch = simulate_draws(problems, fb.FedExp3(), gossip, seed=5, **wide).isel(time=-1)
     for d, problem in enumerate(problems):
-        alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=2, seed=5 + d).dataset
+        alone = fb.simulate(problem, fb.FedExp3(), gossip, seed=5 + d, **wide).dataset
         for name in ("regret", "expected_regret"):
-            np.testing.assert_allclose(batch[name][d], alone[f"agent_{name}"], atol=1e-5)
-        np.testing.assert_allclose(batch["arm_loss"][d], alone["arm_loss"][-1], atol=1e-5)
+            np.testing.assert_allclose(batch[name][d], alone[f"agent_{name}"], atol=1e-10)
+        np.testing.assert_allclose(batch["arm_loss"][d], alone["arm_loss"][-1], atol=1e-10)
 
 
 def test_draws_of_an_algorithm_that_is_told_of_the_network() -> None:
     gossip = fb.gossip.max_degree(fb.networks.ring(8))
     problems = [fb.problems.activated_bernoulli(8, 4, 200, seed=s) for s in (4, 9)]
-    batch = simulate_draws(problems, fb.Exp3Coop(hops=3), gossip, seed=5).isel(time=-1)
-    alone = fb.simulate(problems[1], fb.Exp3Coop(hops=3), gossip, runs=1, seed=6).dataset
-    np.testing.assert_allclose(batch["regret"][1], alone["agent_regret"], atol=1e-5)
+    coop = fb.Exp3Coop(hops=3)
+    batch = simulate_draws(problems, coop, gossip, seed=5, dtype="float64").isel(time=-1)
+    alone = fb.simulate(problems[1], coop, gossip, runs=1, seed=6, dtype="float64").dataset
+    np.testing.assert_allclose(batch["regret"][1], alone["agent_regret"], atol=1e-10)
 
 
 def test_draws_of_other_actions_are_refused() -> None:
@@ -155,7 +173,8 @@ def test_exponent_and_its_interval() -> None:
     x = np.array([100, 200, 400, 800])
     samples = [t**0.6 * rng.uniform(0.5, 1.5, 200) for t in x]
     fitted = exponent(x, np.array(samples))
-    assert fitted.low < 0.6 < fitted.high
+    # A 95% interval is four standard errors wide: six of these, 2e-9.
+    assert abs(fitted.mean - 0.6) < 1.5 * (fitted.high - fitted.low)
     assert fitted.high - fitted.low < 0.1
 
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,56 @@ def test_the_new_configuration_is_whole(tuned: tuple[Path, Result]) -> None:
     assert float(result.dataset["expected_regret"][:, -1].mean()) == pytest.approx(
         fresh["tuned, mean agent"][0]
     )
+
+
+@pytest.fixture
+def losing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tuning finds turns out to be worse on fresh seeds: the two change places there."""
+
+    def report(*args: Any, **more: Any) -> fb.tuning.Report:
+        said = fb.tuning.report(*args, **more)
+        return replace(said, tuned=said.given, given=said.tuned)
+
+    monkeypatch.setattr(files, "report", report)
+
+
+@pytest.mark.usefixtures("losing")
+def test_another_setting_is_written_only_if_it_wins(tuned: tuple[Path, Result]) -> None:
+    """The same tuning as above, but for its outcome."""
+    folder, won = tuned
+    out = folder / "lost"
+    changes = ["--set", "algorithm.learning_rate=0.001", "--set", "against=final"]
+    lost = call("tune", folder / "small.toml", "--out", out, "--budget", "7", *changes)
+    assert lost.exit_code == 0, lost.stderr
+    stays = "on fresh seeds what tuning found is worse than the file's own setting, which stays"
+    assert stays in lost.stdout
+    assert "on fresh seeds what tuning found is better than the file's own setting" in won.stdout
+    own = {**tomllib.loads(SMALL_CONFIG)["algorithm"], "learning_rate": 0.001}
+    text = (out / "small.tuned.toml").read_text()
+    assert tomllib.loads(text)["algorithm"] == own
+    assert "# small.toml as it was: nothing that was tried is clearly better;" in text
+    printed = lost.stdout[lost.stdout.index("[algorithm]") : lost.stdout.index("wrote ")]
+    assert tomllib.loads(printed)["algorithm"] == own
+    # The result is that of the configuration that is written.
+    kept = fb.load(out / "small.fresh.nc")
+    fresh = pd.read_csv(out / "small.fresh.csv")
+    assert float(kept.dataset["expected_regret"][:, -1].mean()) == pytest.approx(
+        fresh["given, mean agent"][0]
+    )
+
+
+def test_the_files_own_setting_is_a_candidate_under_its_own_name(small: Path) -> None:
+    """FedExp3's default learning rate is a schedule, and no constant of the grid is."""
+    out = small.parent / "out"
+    done = call("tune", small, "--out", out, "--budget", "3", "--runs", "1")
+    assert done.exit_code == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "as in the file" in line]
+    assert "small_loss(c=2)" in line
+    assert "nan" not in done.stdout
+    tried = pd.read_csv(out / "small.candidates.csv")
+    assert tried.loc[tried["given"], "learning_rate"].tolist() == ["small_loss(c=2)"]
+    for name in ("SmallLoss", "Constant", "Power"):
+        assert name not in done.stdout
 
 
 def test_nothing_is_replaced_without_force(

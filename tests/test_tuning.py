@@ -19,6 +19,7 @@ from fedbandits import tuning
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import Array, over_arms, played
+from fedbandits.describe import describe
 from fedbandits.engine import batch
 from fedbandits.engine.rounds import compilations
 from fedbandits.experiments.measure import interval
@@ -172,6 +173,96 @@ def test_what_was_given_is_played_apart_where_it_is_of_another_kind() -> None:
     assert said.tuned[0].config["algorithm"]["learning_rate"]["name"] == "Constant"
 
 
+@dataclass(frozen=True)
+class Decaying:
+    """A rate of one's own."""
+
+    c: float
+
+    def __call__(self, t: Array, state: Any) -> Array:
+        return self.c / t**0.5
+
+
+def halving(t: Array, state: Any) -> Array:
+    return 1.0 / t
+
+
+def choice_of(*candidates: AnyAlgorithm) -> tuning.Choice:
+    """As if they had been played."""
+    settings = tuple(describe(candidate.set_up(SETTING)) for candidate in candidates)
+    regret = np.zeros((len(candidates), 1))
+    return tuning.Choice(candidates[0], candidates, settings, None, regret, (2,), (), True)
+
+
+SPREAD = 2 / 4 + 3 / 5  # B/4 + d/N
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (fb.FedExp3(), "small_loss(c=2)"),
+        (fb.FedExp3(anytime(0.5)), "anytime(c=0.5)"),
+        (fb.FedExp3(Decaying(0.25)), "Decaying(c=0.25)"),
+        (fb.FedExp3(halving), f"{__name__}.halving"),
+        (fb.BlockGossip(block=2), "default"),
+        (
+            fb.LinearBlockGossip(np.eye(3), block=2),
+            f"power(c={math.sqrt(2 * math.log(3) / SPREAD):g}, a=0.5)",
+        ),
+    ],
+)
+def test_rates_of_several_kinds_share_a_column_under_their_own_names(
+    given: AnyAlgorithm, shown: str
+) -> None:
+    rates = [given.with_values(learning_rate=Constant(rate)) for rate in (0.1, 2.0)]
+    table = choice_of(*rates, given).table()
+    assert list(table)[:2] == ["learning_rate", "regret"]
+    assert table["learning_rate"].tolist() == [0.1, 2.0, shown]
+
+
+def test_rates_of_one_kind_have_a_column_for_each_number_that_differs() -> None:
+    both = [fb.FedExp3(anytime(0.5), power(0.1, a)) for a in (0.5, 1.0)]
+    assert list(choice_of(*both).table())[:2] == ["exploration.a", "regret"]
+
+
+def test_algorithms_of_several_kinds_are_named() -> None:
+    table = choice_of(fb.Exp3(0.5), fb.BlockGossip(0.5, block=2)).table()
+    assert table["algorithm"].tolist() == ["Exp3", "BlockGossip"]
+    assert table["block"].tolist() == [None, 2]
+
+
+def test_the_worst_agents_are_called_by_their_names() -> None:
+    losses = random_losses(5, 3, 12, seed=1)
+    problem = replace(fb.problems.from_tensor(losses), agent_names=tuple("abcde"))
+    said = tuning.report(problem, fb.Exp3(0.5), fb.Exp3(0.1), runs=2)
+    for name, results in (("tuned", said.tuned), ("given", said.given)):
+        worst = results[0].dataset["agent_expected_regret"].mean("run").idxmax("agent")
+        assert said.table()[f"{name}, worst agent is"].tolist() == [worst.item()]
+        assert worst.item() in "abcde"
+
+
+def test_of_equals_what_was_given_stays() -> None:
+    problem = fb.problems.from_tensor(np.zeros((12, 5, 3)))  # nobody has any regret
+    choice = tuning.choose(problem, GIVEN, GOSSIP, budget=4, runs=2)
+    assert not choice.regret.any()
+    assert choice.given == 3
+    assert choice.winner is choice.candidates[3]
+
+
+def test_who_wins_is_better_on_fresh_seeds_beyond_doubt() -> None:
+    """The whole interval of the paired difference is below 0."""
+    problem = fb.problems.from_tensor(np.tile([0.0, 1.0, 1.0], (12, 5, 1)))
+    good, bad = fb.FedExp3(2.0), fb.FedExp3(0.001)
+    said = tuning.report(problem, good, bad, GOSSIP, runs=10)
+    assert said.difference().high < 0
+    assert said.wins
+    assert not replace(said, tuned=said.given, given=said.tuned).wins
+    assert not replace(said, given=said.tuned).wins
+    alone = tuning.report(problem, good, bad, GOSSIP, runs=1)
+    assert math.isnan(alone.difference().high)  # one run has no interval
+    assert not alone.wins
+
+
 def test_nothing_better_than_what_was_given() -> None:
     given = fb.FedExp3(2.0, power(0.05, 1 / 3))
     worse = [replace(given, learning_rate=Constant(rate)) for rate in (0.0, 0.001)]
@@ -188,11 +279,13 @@ def test_too_many_numbers_for_one_call_are_several(monkeypatch: pytest.MonkeyPat
     rates = [fb.FedExp3(rate) for rate in (0.1, 0.5, 2.0)]
 
     def play() -> tuning.Choice:
-        return tuning.choose(PROBLEM, GIVEN, GOSSIP, candidates=rates, runs=2, draws=1)
+        return tuning.choose(
+            *(PROBLEM, GIVEN, GOSSIP), candidates=rates, runs=2, draws=1, dtype="float64"
+        )
 
     together = play()
     monkeypatch.setattr(plan, "MOST_NUMBERS", 5 * 3 * 2 * 2)  # two candidates
-    np.testing.assert_allclose(play().regret, together.regret, rtol=1e-4)  # float32
+    np.testing.assert_allclose(play().regret, together.regret, rtol=1e-9)
 
 
 def test_stored_losses_are_the_same_and_the_agents_are_not() -> None:

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import accelerated, bounds, gossip, networks, problems, schedules, tuning
+from . import forks as forks  # watches from the start
 from .algorithms import (
     AcceleratedFedExp3,
     Algorithm,
@@ -29,10 +30,12 @@ from .algorithms import (
     Setting,
     Uniform,
 )
+from .comparison import Comparison, compare
 from .gossip import Gossip
 from .networks import Network
+from .plots import plot
 from .problems import Problem
-from .results import Comparison, Result, compare, load
+from .results import Result, load
 
 if TYPE_CHECKING:
     from .engine.federated import NotFederatedError, check_federated
@@ -70,6 +73,7 @@ __all__ = [
     "load",
     "load_experiment",
     "networks",
+    "plot",
     "problems",
     "schedules",
     "simulate",
@@ -93,4 +97,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LATER])
+    return sorted([*__all__, "__version__"])

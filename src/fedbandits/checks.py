@@ -2,16 +2,76 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
 import numbers
 import operator
-from typing import Any
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def whole(value: Any, name: str, *, least: int) -> int:
-    """`value` as an int of at least `least`.
+INT32 = 2**31 - 1
+"""Agents, arms and whatever else the engine counts in 32 bits."""
+
+ROUNDS = INT32 - 1
+"""The longest horizon: the round after the last is counted too."""
+
+
+def explained(function: F) -> F:
+    """The function; a parameter that it does not have is answered with those that it has.
+
+    Example:
+        >>> @explained
+        ... def grid(rows: int, cols: int) -> int:
+        ...     return rows * cols
+        >>> grid(rows=2, colls=3)
+        Traceback (most recent call last):
+            ...
+        TypeError: grid has no parameter 'colls'; did you mean 'cols'? It takes rows, cols
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            refuse_unknown(function.__name__, inspect.signature(function).parameters, kwargs)
+            raise
+
+    return cast(F, called)
+
+
+def refuse_unknown(owner: str, takes: Iterable[str], given: Iterable[str]) -> None:
+    """Refuse the first parameter of `given` that `owner` does not take."""
+    names = list(takes)
+    for name in given:
+        if name not in names:
+            there_are = f" It takes {', '.join(names)}" if names else ": it takes none"
+            meant = did_you_mean(name, names) if names else ""
+            raise TypeError(f"{owner} has no parameter {name!r}{meant}{there_are}") from None
+
+
+def did_you_mean(value: Any, names: Iterable[str]) -> str:
+    """Which of the names was probably meant, as the end of a sentence.
+
+    Example:
+        >>> did_you_mean("Rws", ["rows", "cols"]), did_you_mean("xyz", ["rows", "cols"])
+        ("; did you mean 'rows'?", '.')
+    """
+    lowered = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
+    return f"; did you mean {lowered[near[0]]!r}?" if near else "."
+
+
+def whole(value: Any, name: str, *, least: int, most: int | None = None) -> int:
+    """`value` as an int of at least `least` and, if there is a `most`, at most that.
 
     Example:
         >>> whole(1, "arms", least=2)
@@ -29,21 +89,52 @@ def whole(value: Any, name: str, *, least: int) -> int:
         ) from None
     if number < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, not {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most:,}, not {number:,}")
     return number
+
+
+def fits(size: float, what: str) -> None:
+    """Refuse what takes more memory, `size` bytes at least, than this machine has.
+
+    Example:
+        >>> fits(2.0**70, "agents=2 and arms=10**20")
+        Traceback (most recent call last):
+            ...
+        ValueError: agents=2 and arms=10**20 would take 1.1e+12 GiB of memory at least, and this ...
+    """
+    if size > _memory():
+        raise ValueError(
+            f"{what} would take {size / 2**30:.3g} GiB of memory at least, and this machine has "
+            f"{_memory() / 2**30:.3g}; choose fewer"
+        )
+
+
+@cache
+def _memory() -> float:
+    """Bytes of this machine, infinitely many where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
 
 
 def number(value: Any, name: str) -> float:
     """`value` as a float; refuses what is not a real number, NaN and booleans included."""
     if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    if math.isnan(value):
+    try:
+        found = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number that a float can hold, not {value}") from None
+    if math.isnan(found):
         raise ValueError(f"{name} must be a number, not nan")
-    return float(value)
+    return found
 
 
 def nonnegative(value: Any, name: str) -> float:
     """`value` as a finite float, 0 or more."""
-    if isinstance(value, numbers.Real) and math.isnan(value):
+    if isinstance(value, float | np.floating) and math.isnan(value):
         raise ValueError(f"{name} must be a finite number >= 0, not {value}")
     found = number(value, name)
     if not (math.isfinite(found) and found >= 0):

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import __version__, catalogue, config, tables
+from . import __version__, catalogue, checks, config, interrupts, tables
 from .compiled import keep_compiled_programs
+from .files import atomic_write
+from .replacing import refuse_other
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
-
-    from .results import Result
 
 
 def _say(text: str, style: str = "", *, err: bool = False) -> None:
@@ -42,21 +42,34 @@ class _Lines(logging.Handler):
 
 
 class _Commands(TyperGroup):
-    """Turns errors and warnings into one line each, and Ctrl-C into a calm end."""
+    """Turns errors and warnings into one line each, Ctrl-C and SIGTERM into a calm end."""
 
     def invoke(self, ctx: Any) -> Any:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), interrupts.command():
             warnings.showwarning = _show_warning
             try:
-                return super().invoke(ctx)
+                done = super().invoke(ctx)
+                interrupts.stop_if_requested()  # what was swallowed on the way
+                return done
             except KeyboardInterrupt as stop:
                 _say(str(stop) or "stopped", "yellow", err=True)
-                raise typer.Exit(130) from stop
+                raise typer.Exit(interrupts.exit_status()) from stop
             except (ValueError, OSError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
                 _say(f"error: {_one_line(error)}", "red", err=True)
                 raise typer.Exit(2) from error
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+                    raise  # not JAX's way to say the same
+                _say(f"error: out of memory: {_one_line(error)}", "red", err=True)
+                raise typer.Exit(2) from error
+            except ImportError as error:
+                if not interrupts.requested():
+                    raise
+                # An import that was interrupted may fail in words of its own.
+                _say(f"stopped ({_one_line(error)})", "yellow", err=True)
+                raise typer.Exit(interrupts.exit_status()) from error
 
 
 def _one_line(message: object) -> str:
@@ -106,6 +119,7 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
 
 
 @app.command()
@@ -120,8 +134,12 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Play a sweep on this Dask scheduler's workers."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Redo the cells of a sweep that are there already.")
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Play a sweep in so many processes of this machine.")
+    ] = 1,
+    force: Force = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be played and for how long.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
@@ -129,44 +147,73 @@ def run(
 
     Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
     file with lists of values, has a folder of that name; what is there already is not played again.
+    A result of another configuration is replaced with --force only; with it a sweep is played anew.
+
+    Ctrl-C or SIGTERM stops after the chunk of rounds under way, a second one at once.
 
     \b
     Examples:
       fedbandits run examples/grid.toml
       fedbandits run grid.toml --set runs=20 --out more_runs
-      fedbandits run grid.toml --set algorithm.exploration.c=0.02
-      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}'
+      fedbandits run grid.toml --set algorithm.exploration.c=0.02 --force
+      fedbandits run grid.toml --set 'network={name = "ring", agents = 36}' --out ring
       fedbandits run grid.toml --set 'algorithm.learning_rate=[0.03, 0.1, 0.3]'
+      fedbandits run examples/sweep.toml --dry-run
+      fedbandits run examples/sweep.toml --jobs 4
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
     from .sweeps.grammar import expand
 
     if quiet:
         logging.getLogger("fedbandits").setLevel(logging.WARNING)
+    if dry_run:
+        _estimate(file, changes, out, force)
+        return
     if expand(config.read_config(file, changes or ()), str(file)).axes:
         if checkpoint is not None:
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
-        _run_sweep(file, changes, out, scheduler, force, quiet)
+        _run_sweep(file, changes, out, scheduler, jobs, force, quiet)
         return
-    if scheduler is not None or force:
+    if scheduler is not None or jobs > 1:
         raise ValueError(
-            f"--scheduler and --force are for sweeps, and {file} has no list of values; leave them "
+            f"--scheduler and --jobs are for sweeps, and {file} has no list of values; leave them "
             "out"
         )
     experiment = config.load_config(file, changes or ())
-    _make_folder(out)  # refused before the run rather than after it
+    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
+    # What can be refused is refused before the run rather than after it.
+    if not force:
+        refuse_other(written, experiment)
+    _make_folder(out)
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(_how_to_resume(stop, file, changes, out, checkpoint)) from stop
-    if not quiet:
-        _console().print(tables.summary_table(result))
-        _say(tables.communication_line(result))
-        _say(tables.recommendation_line(result))
-    written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
-    result.save(written[0])
-    _save_plot(result.plot(), *written[1:])
-    _say_written(written, quiet)
+        raise KeyboardInterrupt(
+            _how_to_resume(stop, file, changes, out, checkpoint, force)
+        ) from stop
+    with interrupts.calm():  # what has been played is written
+        if not quiet:
+            _console().print(tables.summary_table(result))
+            _say(tables.communication_line(result))
+            _say(tables.recommendation_line(result))
+        result.save(written[0])
+        _save_plot(result.plot(), *written[1:])
+        _say_written(written, quiet)
+
+
+def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> None:
+    from .sweeps.estimate import estimate
+    from .sweeps.plan import make_plan
+
+    plan = make_plan(file, changes or ())
+    with _console(err=True).status("playing a few rounds of each kind of batch"):
+        found = estimate(plan, out / file.stem, force=force)
+    if plan.sweep.axes and found.missing:
+        console = _console()
+        console.print(
+            tables.cell_table("cells to play", found.manifest, found.missing, console.width)
+        )
+    _say(str(found))
 
 
 def _run_sweep(
@@ -174,6 +221,7 @@ def _run_sweep(
     changes: list[str] | None,
     out: Path,
     scheduler: str | None,
+    jobs: int,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -181,21 +229,26 @@ def _run_sweep(
     from .sweeps.plan import make_plan
     from .sweeps.run import run_sweep
 
+    if scheduler is not None and jobs > 1:
+        raise ValueError("--jobs is for this machine, --scheduler for a cluster; leave one out")
     folder = out / file.stem
-    command = _run_command(file, changes, out, ["--scheduler", scheduler] if scheduler else [])
+    more = ["--scheduler", scheduler] if scheduler else ["--jobs", str(jobs)] if jobs > 1 else []
+    command = _run_command(file, changes, out, more)
     said = run_sweep(
         make_plan(file, changes or ()),
         folder,
         command,
         force=force,
         scheduler=scheduler,
+        jobs=jobs,
         progress=False if quiet else None,
     )
     if not quiet:
         # Each cell that failed was named when it did.
         shown = said._replace(failed=[])
-        for table in tables.sweep_tables(folder, store.read_manifest(folder), shown):
-            _console().print(table)
+        console, manifest = _console(), store.read_manifest(folder)
+        for table in tables.sweep_tables(folder, manifest, shown, console.width):
+            console.print(table)
     _say_written([folder], quiet)
     if said.failed:
         again = "the same command tries again"
@@ -206,27 +259,40 @@ def _run_sweep(
 @app.command()
 def results(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a sweep wrote.")],
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all cells into this file; - prints them instead."),
+    ] = None,
 ) -> None:
     """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
 
     \b
-    Example:
+    Examples:
       fedbandits results out/sweep
+      fedbandits results out/sweep --csv cells.csv
     """  # noqa: D301
-    from .sweeps import store
+    from .sweeps import listing, store
 
     manifest = store.read_manifest(folder)
     said = store.status(folder, manifest)
-    for table in tables.sweep_tables(folder, manifest, said):
-        _console().print(table)
+    if csv == Path("-"):
+        typer.echo(listing.as_csv(folder, manifest, said), nl=False)
+        return
+    console = _console()
+    for table in tables.sweep_tables(folder, manifest, said, console.width):
+        console.print(table)
     for path, fault in said.damaged:
         _say(f"{path} {fault}; its cell counts as missing", "yellow")
-    _say(tables.sweep_line(said))
+    _say(tables.sweep_line(folder, said))
     if said.others:
         more = "1 more result is" if said.others == 1 else f"{said.others} more results are"
         _say(f"{more} of cells that are no longer in the sweep")
     if said.failed or said.missing:
-        _say(f"to play the rest: {store.shown_command(manifest)}")
+        _say(f"to play the rest: {store.shown_command(manifest, folder)}")
+    if csv is not None:
+        with atomic_write(csv) as file:
+            file.write(listing.as_csv(folder, manifest, said).encode())
+        _say_written([csv])
 
 
 @app.command()
@@ -240,11 +306,11 @@ def tune(
         typer.Option("--range", metavar="KNOB=LOW:HIGH", help="Where to look; may be repeated."),
     ] = None,
     out: Out = Path("out"),
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Force = False,
 ) -> None:
     """Search learning rate, exploration and block length on some seeds; report on fresh ones.
 
-    Writes a new configuration (.tuned.toml), tables (.csv) and a result (.nc).
+    Writes a configuration with the setting that wins (.tuned.toml), tables (.csv), a result (.nc).
 
     \b
     Examples:
@@ -284,7 +350,9 @@ def network(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the network into this file (.png, .pdf, .svg).")
     ] = None,
-    horizon: Annotated[int, typer.Option(min=1, help="T, which C_W depends on.")] = 3000,
+    horizon: Annotated[
+        int, typer.Option(min=1, max=checks.ROUNDS, help="T, which C_W depends on.")
+    ] = 3000,
     fastest: Annotated[
         bool, typer.Option("--fastest", help="Also the fastest gossip, which takes a solver.")
     ] = False,
@@ -335,7 +403,9 @@ def list_() -> None:
 
 @app.command()
 def plot(
-    files: Annotated[list[Path], typer.Argument(metavar="RESULT.nc", help="Saved results.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="RESULT.nc|DIR", help="Saved results, and sweeps.")
+    ],
     out: Annotated[Path, typer.Option(help="The figure to write (.pdf, .png, .svg).")] = Path(
         "out/regret.pdf"
     ),
@@ -345,21 +415,25 @@ def plot(
 ) -> None:
     """Draw the regret of several results into one figure.
 
+    Without labels, results of one algorithm are told apart by what differs in their configurations.
+    The folder of a sweep stands for all its cells that are done, named by their values.
+
     \b
-    Example:
+    Examples:
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
+      fedbandits plot out/sweep
     """  # noqa: D301
+    from .comparison import named
     from .plots import plot_regret
     from .results import load
+    from .sweeps.listing import curves
 
-    results = [load(file) for file in files]
-    labels = label or _labels(files, results)
-    if len(set(labels)) != len(files):
-        raise ValueError(
-            f"{len(files)} results need as many different labels, not {', '.join(labels)}; give "
-            "each a --label"
-        )
-    _save_plot(plot_regret(dict(zip(labels, results, strict=True))), out)
+    shown = curves(files)
+    names = [name for _, name in shown]
+    stems = [name or file.stem for file, name in shown]
+    results = [load(file) for file, _ in shown]
+    labels = label or (names if all(names) else None)
+    _save_plot(plot_regret(named(results, labels, stems)), out)
     _say_written([out])
 
 
@@ -395,7 +469,9 @@ def reproduce(
             "each: suite, leaderboard, horizons, linear.",
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each curve.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each curve.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
     out: Annotated[
         Path | None,
@@ -411,10 +487,12 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Few runs, to see that everything works.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Compute the paper's figures anew and set them beside the published ones.
 
-    Writes figures, tables and results, and a report of all parts found in the folder.
+    Writes figures, tables and results, and a report of all parts found in the folder. A part that
+    was done with other options is replaced with --force only.
 
     \b
     Examples:
@@ -432,6 +510,8 @@ def reproduce(
         chosen = {name: part for name, part in chosen.items() if name not in BEYOND}
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
+    if not force:
+        options.refuse_other(chosen)
     _make_folder(out)
     for name, experiment in chosen.items():
         try:
@@ -455,11 +535,13 @@ def _how_to_resume(
     changes: list[str] | None,
     out: Path,
     checkpoint: Path | None,
+    force: bool,
 ) -> str:
     stopped = str(stop) or "stopped"
     if checkpoint is None:
         return f"{stopped}; nothing is kept without --checkpoint FOLDER"
-    command = _run_command(file, changes, out, ["--checkpoint", str(checkpoint)])
+    more = ["--checkpoint", str(checkpoint), *(["--force"] if force else [])]
+    command = _run_command(file, changes, out, more)
     return f"{stopped}; to go on from there: {shlex.join(command)}"
 
 
@@ -493,12 +575,3 @@ def _save_plot(ax: Axes, *paths: Path) -> None:
 def _say_written(paths: list[Path], quiet: bool = False) -> None:
     for path in paths:
         _say(str(path) if quiet else f"wrote {path}")
-
-
-def _labels(files: list[Path], results: list[Result]) -> list[str]:
-    """Algorithms, told apart by file name where one appears twice."""
-    names = [result.label for result in results]
-    return [
-        name if names.count(name) == 1 else f"{name}, {file.stem}"
-        for name, file in zip(names, files, strict=True)
-    ]

@@ -6,7 +6,6 @@ needs a line in its registry and nothing here.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import tomllib
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 from . import algorithms, checks, networks
 from .algorithms import AnyAlgorithm
 from .catalogue import REGISTRIES, SECTIONS, THEOREM, names_file, nested_registry
+from .engine.record import check_runs
 from .gossip import Gossip
 from .networks import Network
 from .problems import Problem
@@ -76,6 +76,13 @@ class Experiment:
             checkpoint=checkpoint,
             progress=progress,
         )
+
+    def configuration(self) -> dict[str, Any]:
+        """What `Result.config` will be, before anything is played."""
+        from .engine.simulate import configuration, setting_of
+
+        ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
+        return configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
 
 
 class Place(NamedTuple):
@@ -232,6 +239,7 @@ def build(
     # What is cheap comes first, so that a typo is found before a solver has run.
     algorithm = None if theorem else construct(algorithms.REGISTRY, table, place("algorithm"))
     problem, network = section("problem"), section("network")
+    _call(check_runs, place("runs"), settings.get("runs", Experiment.runs), problem)
     if network is not None and network.agents != problem.agents:
         raise ConfigError(
             f"{source}: [problem] has {problem.agents} agents but [network] has {network.agents}; "
@@ -266,7 +274,7 @@ def construct(
     Example:
         >>> from fedbandits import schedules
         >>> construct(schedules.REGISTRY, {"name": "power", "c": 0.01, "a": 0.5}, Place("here"))
-        Power(c=0.01, a=0.5)
+        power(c=0.01, a=0.5)
         >>> construct(schedules.REGISTRY, {"name": "powr"}, Place("here"))
         Traceback (most recent call last):
             ...
@@ -384,7 +392,7 @@ def _call(function: Callable[..., Any], place: Place, /, *args: Any, **kwargs: A
     """Call a constructor; its own error gets the place before it."""
     try:
         return function(*args, **kwargs)
-    except (TypeError, ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError, OverflowError) as error:
         raise place.error(error) from error
 
 
@@ -405,8 +413,5 @@ def _refuse_unknown(
 def unknown(what: str, value: Any, valid: Iterable[str], owner: str = "") -> str:
     """Says what is unknown, what was probably meant, and what there is."""
     names = list(valid)
-    lowered = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(str(value).lower(), lowered, n=1, cutoff=0.5)
-    meant = f"; did you mean {lowered[near[0]]!r}?" if near else "."
     there_is = f"Valid: {', '.join(names)}" if names else f"{owner} takes none"
-    return f"unknown {what} {value!r}{meant} {there_is}"
+    return f"unknown {what} {value!r}{checks.did_you_mean(value, names)} {there_is}"

@@ -68,3 +68,19 @@ def describe(value: Any) -> Any:
         named = value if hasattr(value, "__qualname__") else type(value)
         return f"{named.__module__}.{named.__qualname__}"
     raise TypeError(f"cannot describe {type(value).__name__} {value!r} as plain data")
+
+
+def label(value: Any) -> str:
+    """A described value in a few words: a table as the call it stands for.
+
+    Example:
+        >>> label({"name": "power", "c": 0.01, "a": 0.5}), label([1, 2]), label("float64")
+        ('power(c=0.01, a=0.5)', '[1, 2]', 'float64')
+    """
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{key}={label(item)}" for key, item in value.items() if key != "name")
+        name = str(value.get("name", ""))
+        return f"{name}({inside})" if inside or not name else name
+    if isinstance(value, list):
+        return f"[{', '.join(label(item) for item in value)}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import whole
+from .checks import explained, whole
 from .describe import array_hash
 from .networks import Network, from_edges
 from .networks.base import call
@@ -131,6 +131,7 @@ class Gossip:
         return int(self.matrix.count_nonzero() - np.count_nonzero(self.matrix.diagonal()))
 
 
+@explained
 def max_degree(network: Network, lazy: bool = True) -> Gossip:
     """W = I - L / (2 (1 + d_max)), the paper's matrix.
 
@@ -151,6 +152,7 @@ def max_degree(network: Network, lazy: bool = True) -> Gossip:
     return Gossip(network, "max_degree", {"lazy": bool(lazy)}, weight)
 
 
+@explained
 def metropolis(network: Network) -> Gossip:
     """W_uv = 1 / (1 + max(d_u, d_v)) on edges, the rest on the diagonal.
 
@@ -167,6 +169,7 @@ def metropolis(network: Network) -> Gossip:
     return Gossip(network, "metropolis", {}, _metropolis_weights(network))
 
 
+@explained
 def fastest(network: Network) -> Gossip:
     """The symmetric W on this network with the smallest σ2.
 
@@ -191,6 +194,7 @@ def fastest(network: Network) -> Gossip:
     return Gossip(network, "fastest", {}, best.weights)
 
 
+@explained
 def random_edge(network: Network) -> Gossip:
     """One edge a round, drawn uniformly: its two agents average, all others keep.
 
@@ -207,6 +211,7 @@ def random_edge(network: Network) -> Gossip:
     return Gossip(network, "random_edge", {}, 1 / (2 * max(len(network.edges), 1)))
 
 
+@explained
 def none(network: Network) -> Gossip:
     """W = I: no communication. The only rule that takes a disconnected network.
 
@@ -219,6 +224,7 @@ def none(network: Network) -> Gossip:
     return Gossip(network, "none", {}, 0.0)
 
 
+@explained
 def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
     """A matrix of your own, checked: doubly stochastic, and zero where there is no edge.
 

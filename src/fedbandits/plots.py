@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .comparison import named
 from .files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
     from .gossip import Gossip
     from .results import Result
@@ -21,7 +25,42 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 STYLES = ("-", "--", "-.", ":")
 
 
-def new_axes(width: float = 5.0, height: float = 3.4) -> Axes:
+def plot(
+    *results: Result | Mapping[str, Result],
+    ax: Axes | None = None,
+    label: str | Sequence[str] | None = None,
+    path: str | Path | None = None,
+    dates: bool = True,
+) -> Axes:
+    """Regret over time of several results in one figure, each with its 95% band.
+
+    Args:
+        results: one by one, named by algorithm and what else tells them apart; or a mapping from
+            names to results.
+        ax: axes to draw on; new ones by default. The legend goes below them, and a figure without
+            a layout gets matplotlib's constrained one, which makes room for it.
+        label: the names in the legend, one for each result.
+        path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
+        dates: time is the date where all results have dates, else the round.
+
+    Returns:
+        the axes, to change or add to.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=100)
+        >>> slow, fast = (fb.simulate(problem, fb.Exp3(rate), runs=2) for rate in (0.1, 1.0))
+        >>> ax = fb.plot(slow, fast)
+        >>> ax.get_legend_handles_labels()[1]
+        ['Exp3, learning_rate=0.1', 'Exp3, learning_rate=1']
+    """
+    ax = plot_regret(named(results, label), ax, dates=dates)
+    if path is not None:
+        save_figure(figure_of(ax), path)
+    return ax
+
+
+def new_axes(width: float = 5.0, height: float = 3.8) -> Axes:
     """Empty axes in the house style."""
     import matplotlib.pyplot as plt
 
@@ -31,23 +70,37 @@ def new_axes(width: float = 5.0, height: float = 3.4) -> Axes:
     return ax
 
 
-def plot_regret(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
-    """Regret over time, one line and 95% band per result."""
-    ax = new_axes() if ax is None else ax
-    for i, (label, result) in enumerate(results.items()):
-        # Continue the palette where earlier lines of the same axes left off.
-        colour = COLOURS[len(ax.lines) % len(COLOURS)]
+def plot_regret(
+    results: Mapping[str, Result], ax: Axes | None = None, *, dates: bool = True
+) -> Axes:
+    """Regret over time, one line and 95% band per result.
+
+    Args:
+        results: by the name of the curve.
+        ax: axes to draw on; new ones by default.
+        dates: time is the date where all results have dates, else the round.
+    """
+    ax = new_axes(height=3.4 + 0.15 * len(results)) if ax is None else ax
+    # What the axes have already cannot be changed into dates.
+    dates = dates and (not ax.lines or ax.get_xlabel() == "date")
+    dates = dates and all("date" in result.dataset.coords for result in results.values())
+    for label, result in results.items():
+        # Continue where earlier lines of the same axes left off.
+        times_round, place = divmod(len(ax.lines), len(COLOURS))
+        style, colour = STYLES[times_round % len(STYLES)], COLOURS[place]
         mean, low, high = result.band("regret")
-        time = result.dataset["time"]
-        style = STYLES[i // len(COLOURS) % len(STYLES)]
+        time = result.dataset["date" if dates else "time"]
         ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
         if result.dataset.sizes["run"] > 1:
             ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
-    ax.set_xlabel("round $t$")
-    ax.set_ylabel("cumulative regret, mean over agents")
+    ax.set_xlabel("date" if dates else "round $t$")
+    ax.set_ylabel("cumulative regret,\nmean over agents")
     ax.margins(x=0)
-    ax.set_xlim(left=0)
-    ax.legend(title=_what_bands_cover(results), title_fontsize="small", frameon=False)
+    if dates:
+        short_dates(ax)
+    else:
+        ax.set_xlim(left=0)
+    legend_below(ax, _what_bands_cover(results))
     return ax
 
 
@@ -61,14 +114,71 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
         ax.plot(times, curve, style, color="0.35", linewidth=1.2, label=name)
     ax.plot(times, times, ":", color="0.35", linewidth=1.2, label="t: a bound above it is vacuous")
     ax.set_yscale("log")
-    new_legend(ax, fontsize="small")
+    legend_below(ax)
 
 
-def new_legend(ax: Axes, **options: Any) -> None:
-    """The legend anew, for curves added since; its title says what the bands cover."""
-    legend = ax.get_legend()
-    title = legend.get_title().get_text() if legend else None
-    ax.legend(title=title, title_fontsize="small", frameon=False, **options)
+def short_dates(ax: Axes) -> None:
+    """Dates along x as short as can be: what they share is written once."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def legend_below(ax: Axes, title: str | None = None) -> None:
+    """The legend under the x axis, where no curve can be, in as few rows as there is room for.
+
+    Call it when the curves and the label of the x axis are there.
+
+    Args:
+        ax: what it is for. Its figure gets a layout that makes room, where it has none.
+        title: over the names; that of the legend before, where there is one.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    before, figure = ax.get_legend(), figure_of(ax)
+    if before is not None:
+        title = title or before.get_title().get_text()
+        before.remove()
+    options: dict[str, Any] = {
+        **{"title": title, "title_fontsize": "small", "fontsize": "small", "frameon": False},
+        **{"handlelength": 1.8, "columnspacing": 1.4},
+    }
+    if ax.get_subplotspec() is None:  # placed by hand: no layout can make room
+        ax.legend(**options)
+        return
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    figure.draw_without_rendering()  # for the layout
+    room, axis = ax.get_window_extent(), ax.xaxis.get_tightbbox()
+    depth = 0.0 if axis is None else room.y0 - axis.y0
+    under = ax.transAxes + ScaledTranslation(0, -depth / figure.dpi, figure.dpi_scale_trans)
+    names = len(ax.get_legend_handles_labels()[1])
+    if not names:
+        return
+    for rows in range(1, names + 1):
+        legend = ax.legend(
+            **options,
+            ncols=math.ceil(names / rows),
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0),
+            bbox_transform=under,
+        )
+        if legend.get_window_extent().width <= room.width:
+            return
+    _break_lines(legend, room.width)
+
+
+def _break_lines(legend: Legend, room: float) -> None:
+    """Break the texts of a legend until it is no wider than that, in pixels."""
+    texts = [legend.get_title(), *legend.get_texts()]
+    whole = [text.get_text() for text in texts]
+    for width in range(max(map(len, whole)), 9, -3):
+        for text, words in zip(texts, whole, strict=True):
+            text.set_text(textwrap.fill(words, width))
+        if legend.get_window_extent().width <= room:
+            return
 
 
 def plain_log(ax: Axes, *, x: bool = True, y: bool = True) -> None:
@@ -81,7 +191,7 @@ def plain_log(ax: Axes, *, x: bool = True, y: bool = True) -> None:
         low, high = axis.get_view_interval()
         # Labels at 1, 2 and 5 of each decade, but only at 1 where there are many.
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
         axis.set_minor_formatter(NullFormatter())
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .engine.communication import Communication
     from .engine.record import Record
     from .gossip import Gossip
+    from .theorems import BoundsTable
 
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
@@ -82,6 +83,42 @@ def interval(values: npt.ArrayLike, level: float = LEVEL) -> Interval:
     return Interval(*(float(part) for part in band(sample, level)))
 
 
+class BestArm(NamedTuple):
+    """The arm with the least loss in hindsight, averaged over all rounds and agents.
+
+    Attributes:
+        arm: its name, or its number where arms have no names.
+        second: the next best.
+        gap: by how much the mean loss of the second is larger; 0 if both are as good.
+        agreement: the share of agents, in all runs, whose recommended arm it is.
+    """
+
+    arm: str | int
+    second: str | int
+    gap: float
+    agreement: float
+
+    @property
+    def lead(self) -> str:
+        """How far it is ahead, in words."""
+        if self.gap == 0:
+            return f"as good as {_called(self.second)}"
+        return f"its mean loss {self.gap:.3g} below {_called(self.second)}'s"
+
+    def __str__(self) -> str:
+        return (
+            f"{_called(self.arm)}, {self.lead}; recommended by {self.agreement:.0%} of agents and "
+            "runs"
+        )
+
+    def __repr__(self) -> str:
+        return f"BestArm({self})"
+
+
+def _called(arm: str | int) -> str:
+    return f"arm {arm}" if isinstance(arm, int) else arm
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What a simulation found.
@@ -96,6 +133,8 @@ class Result:
     - `arm_frequency[run, time, arm]`: share of plays up to then
     - `recommended_arm[run, agent]`: what the agent would most likely play in round T + 1 (a random
       one of equals)
+
+    Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
 
     All runs share one loss draw, so bands cover the agents' own randomness.
 
@@ -133,8 +172,33 @@ class Result:
         return chosen.copy(data=self.dataset["arm"].to_numpy()[chosen.to_numpy()])
 
     @property
-    def worst_agent(self) -> int:
-        """The number of the agent with the largest run-averaged expected regret at T."""
+    def best_arm(self) -> BestArm:
+        """The best arm in hindsight, how far it is ahead, and how many agents recommend it.
+
+        Example:
+            >>> import fedbandits as fb
+            >>> problem = fb.problems.bernoulli([0.0, 1.0], horizon=200, agents=3)
+            >>> fb.simulate(problem, fb.Exp3(), runs=2).best_arm
+            BestArm(arm 0, its mean loss 1 below arm 1's; recommended by 100% of agents and runs)
+        """
+        mean = self.dataset["arm_loss"].isel(time=-1) / int(self.dataset["time"][-1])
+        best, second = (int(arm) for arm in mean.to_numpy().argsort(kind="stable")[:2])
+        return BestArm(
+            mean["arm"].to_numpy()[best].item(),
+            mean["arm"].to_numpy()[second].item(),
+            float(mean[second] - mean[best]),
+            float((self.dataset["recommended_arm"] == best).mean()),
+        )
+
+    @property
+    def worst_agent(self) -> str | int:
+        """Who has the largest run-averaged expected regret at T: a name where agents have names."""
+        name: str | int = self.dataset["agent"].to_numpy()[self.worst_index].item()
+        return name
+
+    @property
+    def worst_index(self) -> int:
+        """The worst agent's number, also where agents have names."""
         return int(self.dataset["agent_expected_regret"].mean("run").argmax("agent"))
 
     @property
@@ -156,12 +220,11 @@ class Result:
         import pandas as pd
 
         data = self.dataset
-        by_agent = data["agent_expected_regret"]
-        worst = by_agent.isel(agent=self.worst_agent)
+        worst = data["agent_expected_regret"].isel(agent=self.worst_index)
         rows = {
             "mean agent": band(data["regret"].isel(time=-1)),
             "mean agent, expected": band(data["expected_regret"].isel(time=-1)),
-            f"worst agent ({worst['agent'].item()}), expected": band(worst),
+            f"worst agent ({self.worst_agent}), expected": band(worst),
         }
         uniform = self.uniform_regret
         table = {name: [float(x) for x in interval] for name, interval in rows.items()}
@@ -192,31 +255,66 @@ class Result:
     ) -> Axes:
         """Regret over time with its 95% band; the legend says what the band covers.
 
+        `fb.plot` draws several results into one figure. Time is the date where the losses have
+        dates, else the round.
+
         Args:
-            ax: axes to draw on, for several results in one figure; new ones by default.
+            ax: axes to draw on; new ones by default.
             label: the curve's name in the legend; the algorithm's by default.
             path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
             bounds: draw the paper's bounds too, on a logarithmic axis. A result loaded from a file
                 whose network has no name needs its gossip here.
         """
-        from .plots import plot_bounds, plot_regret, save_figure
+        from .plots import figure_of, plot, plot_bounds, save_figure
 
-        ax = plot_regret({label or self.label: self}, ax=ax)
+        # Bounds are functions of the round.
+        ax = plot(self, ax=ax, label=label, dates=bounds is False)
         if bounds is not False:
             plot_bounds(self, None if bounds is True else bounds, ax)
         if path is not None:
-            save_figure(ax.figure, path)  # type: ignore[arg-type]
+            save_figure(figure_of(ax), path)
         return ax
 
-    def bounds(self, gossip: Gossip | None = None) -> pd.DataFrame:
+    def bounds(self, gossip: Gossip | None = None) -> BoundsTable:
         """What the paper's theorems say at T beside what was measured.
 
         Args:
             gossip: needed for a result loaded from a file whose network has no name.
+
+        Returns:
+            a DataFrame with the columns `value` and `remark`, whose remarks print whole.
         """
         from .theorems import bounds_table, checked, gossip_of
 
         return bounds_table(self, checked(self, gossip) if gossip else gossip_of(self))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The curves over time: a row for each recorded round t, with means over runs.
+
+        Columns: `regret`, `expected_regret`, each with its 95% limits in `..._low` and `..._high`,
+        and `worst_regret`; before them what else is known of a round. Everything there is, agent
+        by agent and run by run, is in `dataset`.
+        """
+        data = self.dataset
+        bands = {name: self.band(name) for name in ("regret", "expected_regret")}
+        curves = {
+            name + limit: values
+            for name, band in bands.items()
+            for limit, values in zip(("", "_low", "_high"), band, strict=True)
+        }
+        curves["worst_regret"] = data["worst_regret"]
+        of_rounds = [name for name in data["time"].coords if name != "time"]
+        frame = data[[]].assign(curves).to_dataframe()
+        return frame[[*of_rounds, *curves]]
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the table of `to_pandas` as .csv, whole or not at all."""
+        target = Path(path)
+        if target.suffix != ".csv":
+            raise ValueError(f"a table is written as CSV: end the name in .csv, not {target.name}")
+        with atomic_path(target) as temporary:
+            self.to_pandas().to_csv(temporary)
+        return target
 
     def save(self, path: str | Path) -> Path:
         """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back."""
@@ -240,7 +338,8 @@ class Result:
         return (
             f"Result({self.label}: {sizes['run']} runs, {sizes['agent']} agents, "
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
-            f"{self.summary().round(2)}"
+            f"{self.summary().round(2).to_string()}\n"
+            f"best in hindsight: {self.best_arm}"
         )
 
 
@@ -286,6 +385,7 @@ def build_result(
     agent_names: tuple[str, ...] | None = None,
     arm_names: tuple[str, ...] | None = None,
     gossip: Gossip | None = None,
+    dates: np.ndarray[Any, Any] | None = None,
 ) -> Result:
     """A result from a finished record."""
     import xarray as xr
@@ -313,6 +413,7 @@ def build_result(
             "time": record.times,
             "agent": np.arange(agents) if agent_names is None else list(agent_names),
             "arm": np.arange(arms) if arm_names is None else list(arm_names),
+            **({} if dates is None else {"date": ("time", dates[record.times - 1])}),
         },
         attrs={
             "fedbandits_format": FORMAT,
@@ -322,65 +423,6 @@ def build_result(
         },
     )
     return Result(data, gossip).against(against)
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """The paired difference of two results on the same losses.
-
-    Attributes:
-        first: what is compared.
-        second: what it is compared with.
-        difference: first minus second, `[run, time]`; negative where the first is better.
-    """
-
-    first: str
-    second: str
-    difference: xr.DataArray
-
-    def band(self) -> Band:
-        """Mean difference over runs and its 95% interval, over time."""
-        return band(self.difference)
-
-    def summary(self) -> pd.DataFrame:
-        """The difference at T with its 95% interval."""
-        import pandas as pd
-
-        at_end = [float(x.isel(time=-1)) for x in self.band()]
-        return pd.DataFrame(
-            [at_end],
-            index=[f"{self.first} - {self.second}"],
-            columns=["difference", "low 95%", "high 95%"],
-        )
-
-    def __repr__(self) -> str:
-        return str(self.summary())
-
-
-def compare(a: Result, b: Result) -> Comparison:
-    """Run by run, the regret of a minus that of b: the paired difference with its interval.
-
-    The two must have faced the same losses, at the same times, in as many runs. With the same
-    seed the agents' randomness is shared too, which is what makes the interval narrow.
-    """
-    for dimension in ("run", "time"):
-        if a.dataset.sizes[dimension] != b.dataset.sizes[dimension]:
-            raise ValueError(
-                f"the results have {a.dataset.sizes[dimension]} and "
-                f"{b.dataset.sizes[dimension]} entries along {dimension}; compare needs as many"
-            )
-    if a.dataset.attrs["against"] != b.dataset.attrs["against"]:
-        raise ValueError("one result is against the current best arm and one against the final")
-    x, y = a.dataset["arm_loss"], b.dataset["arm_loss"]
-    # Sums of the same losses, up to the rounding of another dtype or chunk length.
-    if x.shape != y.shape or not np.allclose(x, y, rtol=1e-5, atol=1e-5):
-        raise ValueError(
-            "the two results did not face the same losses: simulate both with one problem"
-        )
-    first, second = a.label, b.label
-    if first == second:
-        first, second = f"{first} (first)", f"{second} (second)"
-    return Comparison(first, second, a.dataset["regret"] - b.dataset["regret"])
 
 
 def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:

@@ -3,10 +3,21 @@
 A rate is called as `rate(t, state)` with the round t = 1, 2, ... and the algorithm's state, which
 offers `state.z` (`[K, ...]`) and `state.agents` (N). Parameters are traced, so a sweep over them is
 one compiled program.
+
+A schedule of one's own is a function of (t, state), or a frozen dataclass that is called like one
+and whose numbers are traced too:
+
+    @dataclass(frozen=True)
+    class Decaying:
+        c: float
+
+        def __call__(self, t, state):
+            return self.c / t**0.5
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import re
@@ -14,10 +25,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from .arrays import Array, over_arms
-from .checks import nonnegative
+from .checks import explained, nonnegative
 from .describe import Fresh
 
 
@@ -40,8 +51,16 @@ class Schedule(Protocol):
         """The rate of round t: a scalar, or `[...]` for one rate per agent."""
 
 
-@dataclass(frozen=True)
-class Constant:
+class _Named:
+    """Looks like the call that makes it."""
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{name_of(self)}({values})"
+
+
+@dataclass(frozen=True, repr=False)
+class Constant(_Named):
     """The same rate in every round."""
 
     value: float
@@ -54,8 +73,8 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True)
-class Power:
+@dataclass(frozen=True, repr=False)
+class Power(_Named):
     """A rate that decays as a power of the round."""
 
     c: float
@@ -69,8 +88,8 @@ class Power:
         return self.c * t ** (-self.a)
 
 
-@dataclass(frozen=True)
-class Anytime:
+@dataclass(frozen=True, repr=False)
+class Anytime(_Named):
     """A learning rate that needs no horizon."""
 
     c: float
@@ -84,8 +103,8 @@ class Anytime:
         return self.c * (math.log(arms) / ((arms / state.agents + 1.0) * t)) ** 0.5
 
 
-@dataclass(frozen=True)
-class SmallLoss:
+@dataclass(frozen=True, repr=False)
+class SmallLoss(_Named):
     """A learning rate that falls with the loss of the best arm, as each agent estimates it."""
 
     c: float = 2.0
@@ -112,16 +131,18 @@ class Computed:
         return self.function(t, state)
 
 
+@explained
 def constant(value: float) -> Constant:
     """The rate `value` in every round.
 
     Example:
         >>> constant(0.1)
-        Constant(value=0.1)
+        constant(value=0.1)
     """
     return Constant(value)
 
 
+@explained
 def power(c: float, a: float) -> Power:
     """The rate c · t^(-a); `power(0.01, 1/3)` is the exploration behind the paper's figures.
 
@@ -132,16 +153,18 @@ def power(c: float, a: float) -> Power:
     return Power(c, a)
 
 
+@explained
 def anytime(c: float = 1.0) -> Anytime:
     """The learning rate c · sqrt(ln K / ((K/N + 1) t)): no horizon is needed.
 
     Example:
         >>> anytime(0.5)
-        Anytime(c=0.5)
+        anytime(c=0.5)
     """
     return Anytime(c)
 
 
+@explained
 def small_loss(c: float = SmallLoss.c) -> SmallLoss:
     """The learning rate c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z(i)))), FedExp3's default.
 
@@ -152,7 +175,7 @@ def small_loss(c: float = SmallLoss.c) -> SmallLoss:
 
     Example:
         >>> small_loss()
-        SmallLoss(c=2.0)
+        small_loss(c=2.0)
     """
     return SmallLoss(c)
 
@@ -162,7 +185,7 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
 
     Example:
         >>> as_schedule(0.1, "learning_rate")
-        Constant(value=0.1)
+        constant(value=0.1)
         >>> as_schedule(-1, "learning_rate")
         Traceback (most recent call last):
             ...
@@ -171,24 +194,52 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     given: Any = rate
     if isinstance(given, numbers.Real):
         return Constant(nonnegative(given, name))
-    if is_dataclass(given) and not isinstance(given, type) and callable(given):
-        return rate  # type: ignore[return-value]  # traced: a sweep over it compiles once
-    if isinstance(given, FunctionType | partial):
-        return Computed(Fresh(given))
-    raise TypeError(
-        f"{name} must be a number, a schedule such as fb.schedules.power(0.01, 1 / 3), or a "
-        f"function of (t, state), not {rate!r}"
-    )
+    traced = is_dataclass(given) and not isinstance(given, type) and callable(given)
+    if not traced and not isinstance(given, FunctionType | partial):
+        raise TypeError(
+            f"{name} must be a number, a schedule such as fb.schedules.power(0.01, 1 / 3), or a "
+            f"function of (t, state), not {rate!r}. A schedule of your own:\n{_OWN}"
+        )
+    _refuse_other_arguments(given, name)
+    # The numbers of a dataclass are traced: a sweep over them compiles once.
+    return cast(Schedule, given) if traced else Computed(Fresh(given))
+
+
+_OWN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Decaying:
+    c: float
+
+    def __call__(self, t, state):
+        return self.c / t**0.5
+"""
+
+
+def _refuse_other_arguments(rate: Callable[..., Any], name: str) -> None:
+    """Refuse what cannot be called as rate(t, state), before the engine does."""
+    signature = inspect.signature(rate)
+    try:
+        signature.bind("t", "state")
+    except TypeError:
+        called = getattr(rate, "__qualname__", type(rate).__qualname__)
+        raise TypeError(
+            f"{name} is called as rate(t, state), but {called} takes "
+            f"({', '.join(signature.parameters)}); write lambda t, state: ..., or a schedule of "
+            f"your own, whose numbers can be swept without compiling anew:\n{_OWN}"
+        ) from None
 
 
 def name_of(schedule: Any) -> str:
-    """What a configuration calls a schedule.
+    """What a configuration calls a schedule, or a class of that name.
 
     Example:
-        >>> name_of(small_loss())
-        'small_loss'
+        >>> name_of(small_loss()), name_of("SmallLoss")
+        ('small_loss', 'small_loss')
     """
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(schedule).__name__).lower()
+    kind = schedule if isinstance(schedule, str) else type(schedule).__name__
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
 
 
 def _nonnegative(schedule: Any, *names: str) -> None:

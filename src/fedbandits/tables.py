@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 LISTED = 40
 """Cells of a sweep that a table shows."""
+
+ERROR_WIDTH = 30
+"""Columns that are enough for an error, which is broken between words."""
 
 
 def _table(*columns: str) -> Table:
@@ -75,11 +78,13 @@ def summary_table(result: Result) -> Group:
 
 def bounds_table(result: Result) -> Group:
     """The paper's bounds beside the measured regret."""
+    from .theorems import amount
+
     sizes = result.dataset.sizes
     table = _table("regret at T", "value", "")
     table.columns[2].justify = "left"
     for name, value, remark in result.bounds().itertuples():
-        table.add_row(name, f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}", remark)
+        table.add_row(name, amount(value), remark)
     return _titled(
         f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, T = "
         f"{int(result.dataset['time'][-1]):,}",
@@ -88,44 +93,98 @@ def bounds_table(result: Result) -> Group:
     )
 
 
-def sweep_tables(folder: Path, manifest: Manifest, said: Status) -> list[Group]:
+def sweep_tables(folder: Path, manifest: Manifest, said: Status, width: int) -> list[Group]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
-    import xarray as xr
-    from rich.markup import escape
-
-    from .results import band
-    from .sweeps.load import read_arrays
-    from .sweeps.store import cell_path
+    from .sweeps.listing import final_regret
 
     tables = []
-    names = [name for axis in manifest.axes for name in axis.names]
     if said.done:
-        done = _table(*names, "regret at T", "95% band")
-        for cell in said.done[:LISTED]:
-            arrays, _ = read_arrays(cell_path(folder, cell.hash), ["regret"])
-            at_end = xr.DataArray(arrays["regret"][:, -1], dims="run")
-            mean, low, high = (float(x) for x in band(at_end))
-            done.add_row(*_parameters(cell), f"{mean:,.2f}", _band(low, high))
-        tables.append(_titled("cells that are done", done, _more(said.done)))
+        regrets = [final_regret(folder, cell) for cell in said.done[:LISTED]]
+        columns = {
+            "regret at T": [f"{mean:,.2f}" for mean, _, _ in regrets],
+            "95% band": [_band(low, high) for _, low, high in regrets],
+        }
+        tables.append(cell_table("cells that are done", manifest, said.done, width, columns))
     if said.failed:
-        failed = _table(*names, "error")
-        failed.columns[-1].justify = "left"
-        for cell, error in said.failed[:LISTED]:
-            failed.add_row(*_parameters(cell), escape(error))
-        tables.append(_titled("cells that failed", failed, _more(said.failed)))
+        cells = [cell for cell, _ in said.failed]
+        errors = {"error": [error for _, error in said.failed[:LISTED]]}
+        tables.append(cell_table("cells that failed", manifest, cells, width, errors))
     if said.missing:
-        missing = _table(*names)
-        for cell in said.missing[:LISTED]:
-            missing.add_row(*_parameters(cell))
-        tables.append(_titled("cells that are missing", missing, _more(said.missing)))
+        tables.append(cell_table("cells that are missing", manifest, said.missing, width))
     return tables
 
 
-def sweep_line(said: Status) -> str:
+def cell_table(
+    title: str,
+    manifest: Manifest,
+    cells: Sequence[StoredCell],
+    width: int,
+    columns: Mapping[str, Sequence[str]] | None = None,
+) -> Group:
+    """The first cells and what is said of each.
+
+    Every axis has a column; where they do not fit, all share one, with lines broken between axes.
+
+    Args:
+        title: above the table.
+        manifest: of the sweep.
+        cells: all of them, of which the first are shown.
+        width: of the terminal.
+        columns: what is said of the cells that are shown; the last column may be broken anywhere.
+    """
+    from rich.text import Text
+
+    from .describe import label
+
+    columns = columns or {}
+    names = [name for axis in manifest.axes for name in axis.names]
+    rows = [[label(value) for value in cell.values.values()] for cell in cells[:LISTED]]
+    own = [_widest(name, texts) for name, texts in columns.items()]
+    if "error" in columns:
+        own[-1] = min(own[-1], ERROR_WIDTH)
+    axes = [_widest(name, texts) for name, *texts in zip(names, *rows, strict=True)]
+    if sum(axes) + sum(own) + 3 * (len(axes) + len(own)) + 1 > width:
+        room = width - sum(own) - 3 * (1 + len(own)) - 1
+        rows = [[_broken(names, row, room)] for row in rows]
+        names, axes = ["cell"], [max(_widest("cell", row[0].split("\n")) for row in rows)]
+    table = _table(*names, *columns)
+    if "error" in columns:
+        table.columns[-1].justify = "left"
+        # A width of its own, or the table would take from the other columns too.
+        table.columns[-1].max_width = width - sum(axes) - 3 * (len(axes) + 1) - 1
+    for row, *texts in zip(rows, *columns.values(), strict=True):
+        table.add_row(*map(Text, [*row, *texts]))
+    return _titled(title, table, _more(cells))
+
+
+def _widest(*texts: str | Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(t) for text in texts for t in ([text] if isinstance(text, str) else text))
+
+
+def _broken(names: Sequence[str], values: Sequence[str], room: int) -> str:
+    """Names and values in lines, as many as have room in each.
+
+    Example:
+        >>> _broken(["seed", "network", "c"], ["0", "ring(agents=4)", "0.1"], 31).splitlines()
+        ['seed=0, network=ring(agents=4),', 'c=0.1']
+    """
+    lines: list[str] = []
+    for name, value in zip(names, values, strict=True):
+        item = f"{name}={value}"
+        if lines and len(lines[-1]) + len(item) + 3 <= room:  # with the commas
+            lines[-1] += f", {item}"
+        else:
+            lines.append(item)
+    return ",\n".join(lines)
+
+
+def sweep_line(folder: Path, said: Status) -> str:
     """How many cells are done, failed and missing."""
     total = len(said.done) + len(said.failed) + len(said.missing)
     return (
-        f"{counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
+        f"{folder}: {counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
         f"{len(said.missing)} missing"
     )
 
@@ -134,8 +193,10 @@ def print_tuning(found: Tuned, console: Console) -> None:
     """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
     console.print(_candidates_table(found.choice))
     console.print(_fresh_table(found.report))
-    for line, style in [(line, "yellow") for line in tuning_warnings(found)] + [
-        (found.section, "")
+    for line, style in [
+        *((line, "yellow") for line in tuning_warnings(found)),
+        (tuning_outcome(found), "bold"),
+        (found.section, ""),
     ]:
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
@@ -150,7 +211,7 @@ def _candidates_table(choice: Choice) -> Group:
     for row in tried[:LISTED].to_dict("records"):
         numbers = (row[name] for name in names)
         table.add_row(
-            *(f"{x:g}" if isinstance(x, int | float) else str(x) for x in numbers),
+            *("-" if x is None else f"{x:g}" if isinstance(x, int | float) else x for x in numbers),
             f"{row['regret']:,.2f}",
             "as in the file" if row["given"] else "",
         )
@@ -184,21 +245,27 @@ def tuning_warnings(found: Tuned) -> list[str]:
             "the losses are stored or computed, not drawn from a seed: what was tuned has seen "
             "them, and only the agents' randomness is fresh; on other losses regret may be larger"
         )
-    if choice.given is not None and choice.winner is choice.candidates[choice.given]:
-        lines.append("no candidate was better than the file's own setting, which stays")
-    elif report.difference().low > 0:
-        lines.append("on fresh seeds the tuned setting is worse than the file's own: keep that")
-    elif not report.difference().high < 0:  # NaN included
-        lines.append("on fresh seeds the tuned setting is not clearly better than the file's own")
     return lines
 
 
-def _parameters(cell: StoredCell) -> list[str]:
-    from rich.markup import escape
-
-    from .sweeps.grammar import label
-
-    return [escape(label(value)) for value in cell.values.values()]
+def tuning_outcome(found: Tuned) -> str:
+    """Which of the two settings is written, and why."""
+    choice, report = found.choice, found.report
+    if choice.given is not None and choice.winner is choice.candidates[choice.given]:
+        return "no candidate was better than the file's own setting, which stays"
+    if report.wins:
+        return (
+            "on fresh seeds what tuning found is better than the file's own setting: it is written"
+        )
+    low = report.difference().low
+    if low > 0:
+        return "on fresh seeds what tuning found is worse than the file's own setting, which stays"
+    if low != low:  # NaN
+        return "one run has no interval: the file's own setting stays; give more --runs"
+    return (
+        "on fresh seeds what tuning found is not clearly better than the file's own setting, which "
+        "stays: the interval of the difference reaches 0"
+    )
 
 
 def _more(rows: Sequence[object]) -> str:
@@ -222,12 +289,15 @@ def communication_line(result: Result) -> str:
 
 
 def recommendation_line(result: Result) -> str:
-    """The arm most agents would play now."""
+    """The arm most agents would play now, and the best in hindsight."""
     import numpy as np
 
     counts = np.bincount(result.dataset["recommended_arm"].to_numpy().ravel())
     arm = result.dataset["arm"].to_numpy()[counts.argmax()]
-    return f"recommended arm: {arm}, by {counts.max() / counts.sum():.0%} of agents and runs"
+    best = result.best_arm
+    share = counts.max() / counts.sum()
+    hindsight = f"the best in hindsight, {best.lead}" if arm == best.arm else f"in hindsight {best}"
+    return f"recommended arm: {arm}, by {share:.0%} of agents and runs; {hindsight}"
 
 
 def section_table(shown: SectionTable) -> Group:

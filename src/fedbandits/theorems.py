@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd  # at once: this module is loaded only where bounds are asked for
 
 from . import accelerated, bounds, gossip, networks, schedules
 from .describe import describe
 from .results import band
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .gossip import Gossip
     from .results import Result
 
 _POINTS = 40
 """Rounds at which a bound is computed for a plot."""
+_REMARK = 48
+"""Characters of a remark in a printed line."""
 _SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Power)}
 """Rates of the round alone, which the sum before tuning can be computed for."""
 
@@ -66,22 +68,44 @@ def _named(registry: Mapping[str, Any], table: Mapping[str, Any], *given: Any) -
     return registry[table["name"]](*given, **{k: v for k, v in table.items() if k != "name"})
 
 
-def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
+class BoundsTable(pd.DataFrame):
+    """A table with the columns `value` and `remark` that prints its remarks whole.
+
+    pandas cuts texts off at 50 characters; here they go on in the next line.
+    """
+
+    def __repr__(self) -> str:
+        names, values = [*map(str, self.index)], [*map(amount, self["value"])]
+        left, middle = (max(map(len, column), default=0) for column in (names, values))
+        margin = "\n" + " " * (left + middle + 4)
+        return "\n".join(
+            f"{name:<{left}}  {value:>{middle}}  {margin.join(textwrap.wrap(remark, _REMARK))}"
+            for name, value, remark in zip(names, values, self["remark"], strict=True)
+        )
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return self.to_html(float_format=amount)
+
+
+def amount(value: float) -> str:
+    """A number of any size, to read."""
+    return f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}"
+
+
+def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
     """Measured regret, the lower bounds, and the upper bounds of this kind of algorithm at T.
 
     Returns:
         by name: `value`, and in `remark` what it holds for or why it says nothing.
     """
-    import pandas as pd
-
     data, network = result.dataset, matrix.network
     sizes = _sizes(result)
-    by_agent = data["agent_expected_regret"]
-    worst = result.worst_agent
+    worst = result.worst_index
     rows: dict[str, tuple[float, str]] = {
         "mean agent": _measured(data["regret"].isel(time=-1)),
-        f"worst agent ({by_agent['agent'].item(worst)}), expected": _measured(
-            by_agent.isel(agent=worst)
+        f"worst agent ({result.worst_agent}), expected": _measured(
+            data["agent_expected_regret"].isel(agent=worst)
         ),
         "uniform play": (result.uniform_regret, "exact, on these losses"),
         "Theorem 1, lower bound, full information": (
@@ -95,7 +119,7 @@ def bounds_table(result: Result, matrix: Gossip) -> pd.DataFrame:
         ),
     }
     rows |= _upper(result, matrix)
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "remark"])
+    return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 
 
 def _sizes(result: Result) -> dict[str, int]:

@@ -11,6 +11,7 @@ compiles nothing; mark a field that must stay a Python value with
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, S
 import numpy as np
 from numpy.typing import DTypeLike
 
+from fedbandits import checks
 from fedbandits.arrays import Array
 
 if TYPE_CHECKING:
@@ -85,6 +87,20 @@ class Algorithm(ABC, Generic[S]):
     hops: int = 1
     """How far a leaf is flooded, where one is; a field with the metadata `{"static": True}`."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Answers arguments that the constructor does not take, whichever class it is from.
+
+        What is missing is left to the constructor: copies are made without arguments.
+        """
+        if args or kwargs:
+            _refuse_arguments(cls, args, kwargs)
+        return super().__new__(cls)
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """How many rounds are played before anything seen changes what is played."""
+        return 0
+
     def set_up(self, setting: Setting) -> Self:  # noqa: ARG002
         """The algorithm with what it needs to know of the network and the arms filled in.
 
@@ -146,3 +162,21 @@ class Algorithm(ABC, Generic[S]):
 
 
 AnyAlgorithm = Algorithm[Any]
+
+
+def _refuse_arguments(
+    cls: type[AnyAlgorithm], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    bare = cls.__init__ is object.__init__  # whose signature is anything
+    signature = inspect.Signature() if bare else inspect.signature(cls)
+    if "from_theorem" in kwargs and hasattr(cls, "from_theorem"):
+        raise TypeError(
+            f"{cls.__name__} has no parameter 'from_theorem': write "
+            f"{cls.__name__}.from_theorem(gossip, arms=K, horizon=T)"
+        )
+    checks.refuse_unknown(cls.__name__, signature.parameters, kwargs)
+    try:
+        signature.bind_partial(*args, **kwargs)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "no parameters"
+        raise TypeError(f"{cls.__name__} takes {takes}: {error}") from None

@@ -107,7 +107,9 @@ class BlockGossip(Algorithm[BlockState]):
         values = {
             "learning_rate": rate,
             "exploration": checked_exploration(exploration),
-            "block": None if block is None else checks.whole(block, "block", least=1),
+            "block": None
+            if block is None
+            else checks.whole(block, "block", least=1, most=checks.INT32),
             "momentum": _within(momentum, "momentum", 1.0),
             "sigma": _within(sigma, "sigma", 1.0),
             "regulariser": regulariser,
@@ -139,6 +141,11 @@ class BlockGossip(Algorithm[BlockState]):
             )
         block = int(min(rates.block, horizon))
         return cls(rates.learning_rate, rates.exploration, block, momentum=rates.momentum)
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """Two blocks: in the second the agents agree on what was seen in the first."""
+        return 2 * (self.block or 0)
 
     def set_up(self, setting: Setting) -> Self:
         """Fill in σ2, the block and the learning rate, where they were not given."""

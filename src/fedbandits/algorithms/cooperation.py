@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, played
-from fedbandits.checks import whole
+from fedbandits.checks import INT32, whole
 
 from .base import Algorithm, Leaf
 
@@ -90,7 +90,7 @@ class CooperativeLearner(Algorithm[Cooperation]):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hops", whole(self.hops, "hops", least=1))
+        object.__setattr__(self, "hops", whole(self.hops, "hops", least=1, most=INT32))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.checks import whole
+from fedbandits.checks import INT32, whole
 from fedbandits.schedules import Power, Schedule, as_schedule
 
 from .base import Setting
@@ -51,7 +51,7 @@ class Exp3Coop(CooperativeLearner):
     def __init__(self, learning_rate: float | Schedule | None = None, hops: int = 1) -> None:
         rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
         object.__setattr__(self, "learning_rate", rate)
-        object.__setattr__(self, "hops", whole(hops, "hops", least=1))
+        object.__setattr__(self, "hops", whole(hops, "hops", least=1, most=INT32))
 
     def set_up(self, setting: Setting) -> Self:
         """The default rate, from how many agents are in reach."""

@@ -98,10 +98,10 @@ class FedFTRL(Algorithm[FedFTRLState]):
     entropy_start: float
     truncation: float
     # Of the network, by set_up: before it, that of one agent.
-    size: float = 1.0
-    gap: float = 1.0
-    diameter: float = 0.0
-    hops: int = field(default=1, metadata={"static": True})
+    size: float = field(default=1.0, repr=False)
+    gap: float = field(default=1.0, repr=False)
+    diameter: float = field(default=0.0, repr=False)
+    hops: int = field(default=1, repr=False, metadata={"static": True})
 
     leaves: ClassVar[Mapping[str, Leaf]] = {
         "total": Leaf(kind="estimate", combine="average"),

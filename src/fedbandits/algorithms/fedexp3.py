@@ -35,7 +35,7 @@ class FedExp3(ExploringWeights):
     Example:
         >>> import fedbandits as fb
         >>> fb.FedExp3(learning_rate=0.1, exploration=fb.schedules.power(0.01, 1 / 3)).exploration
-        Power(c=0.01, a=0.3333333333333333)
+        power(c=0.01, a=0.3333333333333333)
 
     Reference:
         Yi and Vojnović, Doubly Adversarial Federated Bandits, ICML 2023, Algorithm 1.

@@ -99,5 +99,5 @@ class GossipUCB(Algorithm[GossipUCBState]):
         n = state.n + chosen
         mean = state.mean + chosen * (1.0 - feedback - state.mean) / xp.maximum(n, 1.0)
         # Gossip starts once every arm has been pulled: until then ϑ = X̃.
-        theta = xp.where(t <= p.shape[0], mean, received["theta"] + mean - state.mean)
+        theta = xp.where(t <= p.shape[0], mean, received["theta"] + (mean - state.mean))
         return state._replace(n=n, mean=mean, theta=theta, n_most=xp.maximum(n, received["n_most"]))

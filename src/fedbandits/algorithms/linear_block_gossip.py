@@ -72,10 +72,10 @@ class LinearBlockGossip(Algorithm[BlockState]):
     exploration: Schedule | None
     block: int | None
     uniform: float
-    sigma: float | None
+    sigma: float | None = field(repr=False)
     """σ2 for Chebyshev's weights, 0 for plain gossip; from the network."""
-    spanner: Spanner | None
-    horizon: int | None = field(metadata={"static": True})
+    spanner: Spanner | None = field(repr=False)
+    horizon: int | None = field(repr=False, metadata={"static": True})
     """T, where the theorem's rates are asked for and wait for the actions."""
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
@@ -95,7 +95,9 @@ class LinearBlockGossip(Algorithm[BlockState]):
             if learning_rate is None
             else as_schedule(learning_rate, "learning_rate"),
             "exploration": None if exploration is None else _exploration(exploration),
-            "block": None if block is None else checks.whole(block, "block", least=1),
+            "block": None
+            if block is None
+            else checks.whole(block, "block", least=1, most=checks.INT32),
             "uniform": float(checks.unit_interval(uniform, "uniform")),
             "sigma": None,
             "spanner": None,
@@ -130,6 +132,11 @@ class LinearBlockGossip(Algorithm[BlockState]):
             )
         made = cls(actions, block=int(min(block, horizon)), uniform=1 / horizon)
         return made.with_values(horizon=horizon)
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """Two blocks: in the second the agents agree on what was seen in the first."""
+        return 2 * (self.block or 0)
 
     def set_up(self, setting: Setting) -> Self:
         """Find the spanner; fill in actions, block and learning rate where they were not given."""

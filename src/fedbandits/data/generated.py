@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedbandits.checks import fits
+
 from . import bundled
 
 Floats = npt.NDArray[np.float64]
 
 _CALIBRATIONS = 3
 _HEAVY_ARM = "Drama"
+_BYTES = 64
+"""Of a rating while it is drawn, at least: eight numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +54,8 @@ def generate(agents: int, horizon: int, seed: int) -> Generated:
     genres = tuple(model["genres"])
     rng = np.random.default_rng(seed)
     activity, count = _counts(model, agents, horizon, rng)
+    ratings = int(count.sum(dtype=np.int64))
+    fits(_BYTES * ratings, f"{ratings:,} ratings, of {agents:,} agents at horizon {horizon:,},")
     draws = _draw(model, activity, count, rng)
     # Rounding to at most 5 stars pulls the means of well-liked genres down; give it back.
     target = 5.5 * (1 - _column(model, "mean_loss"))

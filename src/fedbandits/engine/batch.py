@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -12,14 +13,16 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip import Gossip
+from fedbandits.interrupts import calm
 from fedbandits.problems.base import Problem
 
+from .checkpoint import Checkpoint
 from .chunks import play_chunks
 from .devices import spread
 from .mixing import Mixer
 from .pytrees import register
 from .rounds import AgentTotals, Carry, Curves, play_chunk
-from .simulate import DType, finish, precision, prepare
+from .simulate import DType, Start, finish, precision, prepare
 
 if TYPE_CHECKING:
     from fedbandits.results import Result
@@ -34,12 +37,15 @@ def simulate_each(
     *,
     against: Literal["current", "final"] = "current",
     dtype: DType = "float32",
+    checkpoint: str | Path | None = None,
     progress: bool | None = None,
 ) -> list[Result]:
     """What `simulate` finds for each of several algorithms that differ in numbers alone.
 
     They face the same losses with the same randomness of their agents, made once for all. Rounding
-    may differ from `simulate`'s in the last bit, which in float32 flips one arm in millions.
+    may differ from `simulate`'s in the last bit, which in float32 flips one arm in millions. The
+    file in `checkpoint` is of all of them together, and the caller's to remove once the results are
+    safe.
 
     Example:
         >>> import fedbandits as fb
@@ -52,28 +58,47 @@ def simulate_each(
     if not algorithms:
         return []
     with precision(dtype):
-        starts = [
-            prepare(problem, algorithm, gossip, runs, seed, against, dtype)
-            for algorithm in algorithms
-        ]
-        ready = [start.algorithm for start in starts]
-        if not alike(ready):
-            raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
-        carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
-        carry = play_chunks(
-            *(play_each, problem, stacked, starts[0].mix, carry),
-            *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
-            progress=progress,
+        starts, stacked, carry = start_each(
+            problem, algorithms, gossip, runs, seed, against=against, dtype=dtype
         )
-        return [
-            finish(
-                *(start, problem, gossip),
-                jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
-                against,
+        config = {"batch": [start.config for start in starts]}
+        keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
+        with calm():
+            carry = play_chunks(
+                *(play_each, problem, stacked, starts[0].mix, carry),
+                *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
+                *(keeper, progress),
             )
-            for h, start in enumerate(starts)
-        ]
+            return [
+                finish(
+                    *(start, problem, gossip),
+                    jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
+                    against,
+                )
+                for h, start in enumerate(starts)
+            ]
+
+
+def start_each(
+    problem: Problem,
+    algorithms: Sequence[AnyAlgorithm],
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    *,
+    against: Literal["current", "final"],
+    dtype: DType,
+) -> tuple[list[Start], AnyAlgorithm, Carry]:
+    """What each algorithm starts from; and all of them, set up, and their carries, stacked."""
+    starts = [
+        prepare(problem, algorithm, gossip, runs, seed, against, dtype) for algorithm in algorithms
+    ]
+    ready = [start.algorithm for start in starts]
+    if not alike(ready):
+        raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
+    carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
+    return starts, stacked, carry
 
 
 def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:

@@ -7,6 +7,8 @@ import json
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +24,25 @@ SECONDS = 30.0
 """A checkpoint is written when this long has passed since the last, and on any interruption."""
 
 
+class CheckpointError(OSError):
+    """A checkpoint that cannot be written: of the disk, not of what is played."""
+
+
 class Checkpoint:
-    """The checkpoint file of one simulation in a directory that may hold others'."""
+    """The checkpoint file of one simulation, or one batch, in a directory that may hold others'."""
 
     def __init__(self, directory: str | Path, config: dict[str, Any]) -> None:
         fingerprint = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
         self.path = Path(directory) / f"{fingerprint[:32]}.npz"
         self._written = time.monotonic()
         # Refused before the run rather than after an hour of it.
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self.path.parent):
-            pass
+        with self._writing():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent):
+                pass
 
-    def load(self, carry: Carry, record: Record) -> tuple[int, Carry]:
-        """Rounds done and the carry after them; `record` is filled in place."""
+    def load(self, carry: Carry, records: Sequence[Record]) -> tuple[int, Carry]:
+        """Rounds done and the carry after them; `records` are filled in place."""
         if not self.path.exists():
             return 0, carry
         leaves, structure = jax.tree.flatten(carry)
@@ -43,20 +50,20 @@ class Checkpoint:
             with self.path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 done = int(saved["done"])
                 restored = [saved[f"carry_{i}"] for i in range(len(leaves))]
-                for name, array in vars(record).items():
-                    array[...] = saved[f"record_{name}"]
+                for key, array in _arrays(records).items():
+                    array[...] = saved[key]
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"the checkpoint {self.path} cannot be read ({error}); delete it to start anew"
             ) from error
         return done, jax.tree.unflatten(structure, restored)
 
-    def save(self, done: int, carry: Carry, record: Record) -> None:
+    def save(self, done: int, carry: Carry, records: Sequence[Record]) -> None:
         """Write now."""
         arrays: dict[str, Any] = {"done": np.int64(done)}
         arrays |= {f"carry_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(carry))}
-        arrays |= {f"record_{name}": array for name, array in vars(record).items()}
-        with atomic_write(self.path) as file:
+        arrays |= _arrays(records)
+        with self._writing(), atomic_write(self.path) as file:
             np.savez(file, **arrays)
         self._written = time.monotonic()
 
@@ -67,3 +74,21 @@ class Checkpoint:
     def discard(self) -> None:
         """The run is complete."""
         self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoint {self.path} cannot be written ({error.strerror or error})"
+            ) from error
+
+
+def _arrays(records: Sequence[Record]) -> dict[str, np.ndarray[Any, Any]]:
+    """What the records hold, by name in the file."""
+    return {
+        f"record_{h}_{name}": array
+        for h, record in enumerate(records)
+        for name, array in vars(record).items()
+    }

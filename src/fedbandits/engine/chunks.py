@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedbandits import interrupts
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem, check_losses
 
@@ -16,7 +17,7 @@ from .checkpoint import Checkpoint
 from .devices import Spread
 from .mixing import Mixer
 from .plan import plan
-from .progress import Progress, calm_interrupts
+from .progress import Progress
 from .record import Record
 from .rounds import AgentTotals, Carry, Curves, play_chunk
 
@@ -37,8 +38,9 @@ def play_chunks(
     where: Spread,
     keeper: Checkpoint | None = None,
     progress: bool | None = None,
+    rounds_enough: int | None = None,
 ) -> Carry:
-    """All chunks, from the checkpoint's last if there is one.
+    """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
 
     Args:
         play: `play_chunk`, or `play_each` for a batch of algorithms.
@@ -49,14 +51,16 @@ def play_chunks(
         records: what is kept, one for each algorithm; filled in place.
         seed: of the agents' randomness.
         where: how the arrays lie on devices.
-        keeper: the checkpoint, of a single algorithm.
+        keeper: the checkpoint, which is left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
+        rounds_enough: play no chunk after so many rounds; by default all T are played.
 
     Returns:
-        the carry after round T.
+        the carry after the last round.
     """
     chunks = plan(problem, where.runs * len(records))
-    done, carry = (0, carry) if keeper is None else keeper.load(carry, records[0])
+    end = problem.horizon if rounds_enough is None else rounds_enough
+    done, carry = (0, carry) if keeper is None else keeper.load(carry, records)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the devices: the caller's arrays are not ours to donate.
@@ -94,50 +98,52 @@ def play_chunks(
         """
         if keeper is not None and done:
             settle()
-            keeper.save(done, carry, records[0])
+            keeper.save(done, carry, records)
 
     try:
-        with calm_interrupts() as interruption:
-            while done < problem.horizon:
-                rounds, block = chunks.after(done)
-                losses = traced
-                if traced is None:
-                    try:
-                        losses = _block(problem, done + 1, rounds)
-                    except BaseException:  # a user's function may do anything
-                        save()
-                        raise
-                if heavy:
-                    settle()
-                carry, *outcome = play(
-                    algorithm,
-                    mix,
-                    losses,
-                    carry,
-                    np.int32(done + 1),
-                    np.uint32(seed),
-                    runs=where.runs,
-                    rounds=rounds,
-                    block=block,
-                    ahead=chunks.ahead,
-                    checked=problem.traced and problem.check == "during",
-                    where=where,
-                )
-                # The chunk before is recorded while the device plays this one.
+        while done < end:
+            if interrupts.requested():
+                save()
+                raise KeyboardInterrupt(stopped(done, problem))
+            rounds, block = chunks.after(done)
+            losses = traced
+            if traced is None:
+                try:
+                    losses = _block(problem, done + 1, rounds)
+                except BaseException:  # a user's function may do anything
+                    save()
+                    raise
+            if heavy:
                 settle()
-                pending = (done + 1, rounds, outcome)
-                done += rounds
-                if interruption.requested:
-                    save()
-                    raise KeyboardInterrupt(f"stopped after round {done} of {problem.horizon}")
-                if keeper is not None and keeper.due():
-                    save()
+            carry, *outcome = play(
+                algorithm,
+                mix,
+                losses,
+                carry,
+                np.int32(done + 1),
+                np.uint32(seed),
+                runs=where.runs,
+                rounds=rounds,
+                block=block,
+                ahead=chunks.ahead,
+                checked=problem.traced and problem.check == "during",
+                where=where,
+            )
+            # The chunk before is recorded while the device plays this one.
             settle()
+            pending = (done + 1, rounds, outcome)
+            done += rounds
+            if keeper is not None and keeper.due():
+                save()
+        settle()
     finally:
         bar.close()
-    if keeper is not None:
-        keeper.discard()
     return carry
+
+
+def stopped(done: int, problem: Problem) -> str:
+    """Where a run was when it was asked to stop."""
+    return f"stopped after round {done} of {problem.horizon}"
 
 
 def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:

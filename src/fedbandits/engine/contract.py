@@ -13,6 +13,7 @@ from fedbandits.problems.base import Problem
 from .flooding import own
 from .mixing import Mixer
 from .rounds import draw_luck, play_round
+from .traceable import FAULTS, explanation
 
 # Traced once for each kind of algorithm and size, not with every simulation.
 _distribution = jax.jit(lambda algorithm, state, t: algorithm.distribution(state, t))
@@ -34,11 +35,15 @@ def check_contract(
     """
     try:
         return _checked(algorithm, mixer, state, problem, runs)
-    except TypeError as error:  # among them JAX's own, of plain NumPy or Python on traced arrays
+    except FAULTS as error:
+        name = type(algorithm).__name__
+        explained = explanation(error, name)
+        if explained is not None:
+            raise explained from error
         error.add_note(
-            f"{type(algorithm).__name__} must be traceable by JAX: take array functions from "
-            "p.__array_namespace__(), do not branch on array values, and mark fields that are not "
-            'numbers with field(metadata={"static": True})'
+            f"{name} must be traceable by JAX: take array functions from "
+            "p.__array_namespace__(), do not branch on array values or write into arrays, and mark "
+            'fields that are not numbers with field(metadata={"static": True})'
         )
         raise
 

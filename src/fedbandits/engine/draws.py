@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from fedbandits import checks
+from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip import Gossip
 from fedbandits.problems.base import Problem
 
 from . import pytrees
+from .chunks import stopped
 from .flooding import first_state
 from .mixing import Mixer, mixer
 from .plan import LOSSES, plan
+from .record import check_runs
 from .rounds import AgentTotals, Carry, play_chunk
 from .simulate import DType, precision, setting_of
 
@@ -66,7 +68,8 @@ def simulate_draws(
             "them one by one"
         )
     horizon, agents, arms = first.horizon, first.agents, first.arms
-    with precision(dtype):
+    runs = check_runs(runs, first)
+    with interrupts.calm(), precision(dtype):
         algorithm = algorithm.set_up(setting_of(first, gossip))
         mix = mixer(gossip, algorithm, dtype)
         for value in (algorithm, first):
@@ -82,6 +85,7 @@ def simulate_draws(
         done, ends, parts = 0, [], []
         for end in [horizon] if times is None else times:
             while done < end:
+                interrupts.stop_if_requested(stopped(done, first))
                 rounds = min(longest, end - done)
                 carry, losses, totals = _chunk(
                     *(algorithm, mix, stacked, carry, np.int32(done + 1), seeds),

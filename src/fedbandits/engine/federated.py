@@ -75,6 +75,7 @@ class NotFederatedError(AssertionError):
         )
 
 
+@checks.explained
 def check_federated(
     algorithm: AnyAlgorithm,
     network: Network,

@@ -31,12 +31,12 @@ def first_state(
     """The state before round 1, with nothing under way."""
     state = algorithm.init(arms, agents, batch, np.dtype(dtype))
     flooded = [name for name, leaf in algorithm.leaves.items() if leaf.combine == "flood"]
-    if (
-        not flooded
-        or checks.whole(algorithm.hops, f"{type(algorithm).__name__}.hops", least=1) == 1
-    ):
+    name = f"{type(algorithm).__name__}.hops"
+    if not flooded or checks.whole(algorithm.hops, name, least=1, most=checks.INT32) == 1:
         return state
     message = algorithm.message(state)
+    size = sum((algorithm.hops - 1) * message[name].nbytes for name in flooded)
+    checks.fits(size, f"messages on their way over {algorithm.hops:,} hops")
     return Relayed(
         state,
         {

@@ -1,14 +1,9 @@
-"""A progress bar for people, silence for everything else; and a calm answer to Ctrl-C."""
+"""A progress bar for people, silence for everything else."""
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 PATIENCE = 1.5
@@ -58,29 +53,3 @@ class Progress:
         )
         self._task = self._bar.add_task(self._title, total=self._horizon, rate="")
         self._bar.start()
-
-
-class Interruption:
-    """Whether Ctrl-C was pressed."""
-
-    requested = False
-
-
-@contextmanager
-def calm_interrupts() -> Iterator[Interruption]:
-    """The first Ctrl-C asks to stop after the chunk under way; a second stops at once."""
-    interruption = Interruption()
-    if threading.current_thread() is not threading.main_thread():
-        yield interruption
-        return
-    previous = signal.getsignal(signal.SIGINT)
-
-    def ask(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        interruption.requested = True
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield interruption
-    finally:
-        signal.signal(signal.SIGINT, previous)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .rounds import AgentTotals, Curves
+from fedbandits import checks
+
+if TYPE_CHECKING:
+    from fedbandits.problems.base import Problem
+
+    from .rounds import AgentTotals, Curves
 
 RECORDED = 500
 """About how many rounds a curve keeps."""
+
+
+def check_runs(runs: Any, problem: Problem) -> int:
+    """R >= 1, refused if what is recorded of so many runs cannot be held."""
+    number = checks.whole(runs, "runs", least=1, most=checks.INT32)
+    points = min(problem.horizon, RECORDED)
+    numbers = number * (points * problem.arms + 2 * problem.agents)
+    checks.fits(8 * numbers, f"what is recorded of {number:,} runs")
+    return number
 
 
 def recorded_rounds(horizon: int) -> np.ndarray[Any, np.dtype[np.int64]]:

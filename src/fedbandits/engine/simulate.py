@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,24 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fedbandits import checks
+from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
 from fedbandits.describe import describe
+from fedbandits.forks import refuse_fork
 from fedbandits.gossip import Gossip
-from fedbandits.problems.base import Problem, check_losses, check_shape
+from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.streams import ACTIONS, round_key, uniforms
 
 from . import pytrees
 from .checkpoint import Checkpoint
-from .chunks import play_chunks
+from .chunks import play_chunks, stopped
 from .communication import communication
 from .contract import check_contract
 from .devices import one_per_core, spread
 from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .plan import plan
-from .record import Record
+from .purity import check_traced
+from .record import Record, check_runs
 from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
@@ -37,7 +40,11 @@ one_per_core()
 
 DType = Literal["float32", "float64"]
 
+FLOAT32_ROUNDS = 1_000_000
+"""Up to here float32 finds float64's regret, as far as was measured: benchmarks/RESULTS.md."""
 
+
+@checks.explained
 def simulate(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -64,7 +71,7 @@ def simulate(
         seed: of the agents' randomness.
         against: regret at time t is against the arm best up to t (`current`, the paper's
             definition), or against the arm best at T (`final`).
-        dtype: `float32` or `float64`.
+        dtype: `float32`, or `float64`, which horizons beyond a million rounds need.
         checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
             there and ends bit-identical to an undisturbed one.
         progress: show a progress bar; by default on a terminal only.
@@ -84,13 +91,28 @@ def simulate(
     """
     with precision(dtype):
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
+        unheard = start.algorithm.rounds_before_learning
+        if unheard >= problem.horizon:
+            warnings.warn(
+                f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and "
+                f"the problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps",
+                stacklevel=3,
+            )
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
-        carry = play_chunks(
-            *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record], seed),
-            *(where, keeper, progress),
-        )
-        return finish(start, problem, gossip, carry.state, against)
+        with interrupts.calm():
+            carry = play_chunks(
+                *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record]),
+                *(seed, where, keeper, progress),
+            )
+            result = finish(start, problem, gossip, carry.state, against)
+            if interrupts.requested():
+                if keeper is not None:
+                    keeper.save(problem.horizon, carry, [start.record])
+                raise KeyboardInterrupt(stopped(problem.horizon, problem))
+            if keeper is not None:
+                keeper.discard()
+            return result
 
 
 class Start(NamedTuple):
@@ -125,15 +147,18 @@ def prepare(
     """Refuse what cannot be simulated; else what is needed to begin."""
     _check_arguments(problem, algorithm, gossip, against, dtype)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
-    runs = checks.whole(runs, "runs", least=1)
+    runs = check_runs(runs, problem)
     seed = checks.seed32(seed)
-    pytrees.register(algorithm)
-    pytrees.register(problem)
-    _check_problem(problem)
-    config = _configuration(problem, algorithm, gossip, runs, seed, dtype)
-    mix = mixer(gossip, algorithm, dtype)
-    state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
-    sent = check_contract(algorithm, mix, state, problem, runs)
+    size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
+    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
+    with interrupts.calm():  # from here on JAX traces
+        pytrees.register(algorithm)
+        pytrees.register(problem)
+        _check_problem(problem)
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
+        mix = mixer(gossip, algorithm, dtype)
+        state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
+        sent = check_contract(algorithm, mix, state, problem, runs)
     carry = Carry(state, np.zeros(problem.agents, dtype))
     record = Record(problem.horizon, runs, problem.agents, problem.arms)
     return Start(config, algorithm, mix, carry, record, sent)
@@ -142,6 +167,30 @@ def prepare(
 def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
     """What every agent is told before round 1."""
     return Setting(problem.arms, problem.agents, gossip, problem.actions)
+
+
+def configuration(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    dtype: DType,
+) -> dict[str, Any]:
+    """Everything that decides the numbers, the algorithm being set up, as plain data."""
+    from fedbandits import __version__
+
+    network = gossip and gossip.network
+    return {
+        "version": __version__,
+        "problem": problem.describe(),
+        "network": network and {"name": network.family, **describe(network.parameters)},
+        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
+        "algorithm": describe(algorithm),
+        "runs": runs,
+        "seed": seed,
+        "dtype": dtype,
+    }
 
 
 def finish(
@@ -164,11 +213,13 @@ def finish(
         problem.agent_names or (gossip and gossip.network.names) or None,
         problem.arm_names,
         gossip,
+        problem.dates,
     )
 
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:
     """A scope in which JAX computes in `dtype`; the global flag is never touched."""
+    refuse_fork()  # here, since whatever plays comes this way
     scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
     return scope
 
@@ -180,30 +231,6 @@ def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Ar
     likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
     uniform = once(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
     return sample(likeliest, uniform)
-
-
-def _configuration(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    dtype: DType,
-) -> dict[str, Any]:
-    """Everything that decides the numbers, as plain data."""
-    from fedbandits import __version__
-
-    network = gossip and gossip.network
-    return {
-        "version": __version__,
-        "problem": problem.describe(),
-        "network": network and {"name": network.family, **describe(network.parameters)},
-        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
-        "algorithm": describe(algorithm),
-        "runs": runs,
-        "seed": seed,
-        "dtype": dtype,
-    }
 
 
 def _check_arguments(
@@ -234,11 +261,19 @@ def _check_arguments(
         raise ValueError(
             f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
         )
+    check_sizes(problem.agents, problem.arms, problem.horizon)
     _check_names(problem, gossip)
     if against not in ("current", "final"):
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+    if dtype == "float32" and problem.horizon > FLOAT32_ROUNDS:
+        warnings.warn(
+            f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
+            f"{FLOAT32_ROUNDS:,} up to which regret was measured to be float64's; pass "
+            'dtype="float64", which takes up to twice as long',
+            stacklevel=5,
+        )
 
 
 def _check_names(problem: Problem, gossip: Gossip | None) -> None:
@@ -254,23 +289,13 @@ def _check_names(problem: Problem, gossip: Gossip | None) -> None:
     )
 
 
-# Traced once for each kind of problem and size, not with every simulation.
-_losses = jax.jit(lambda problem, t: problem.losses(t))
-
-
 def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
-        try:
-            shape = _losses.eval_shape(problem, jax.ShapeDtypeStruct((), np.int32)).shape
-        except TypeError as error:  # among them JAX's own, of plain NumPy or Python on a traced t
-            raise TypeError(
-                f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "
-                "losses in plain Python or NumPy, pass host=True to fb.problems.from_function"
-            ) from error
-        check_shape(shape, problem)
+        check_traced(problem)
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):
+            interrupts.stop_if_requested()
             block = problem.block(first, min(first + step - 1, problem.horizon))
             check_losses(block, first, problem)

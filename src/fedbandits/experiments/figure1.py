@@ -95,7 +95,7 @@ def reproduce(options: Options) -> Section:
     section.add_netcdf(options.out, "figure1_right", regret.to_dataset(name="expected_regret"))
     table, line = right_panel(regret), fit_line(regret)
     section.add_csv(options.out, "figure1_right.csv", table)
-    section.tables.append(right_table(table, line))
+    section.tables += [right_table(table), line_table(line)]
     section.add_picture(options.out, draw_right(table, line), RIGHT)
     section.paragraphs += findings(results, table, line)
     return section
@@ -243,7 +243,7 @@ def measured_left(results: Mapping[str, fb.Result], name: str, t: int) -> Interv
     return interval(results[name].dataset["regret"].interp(time=t))
 
 
-def right_table(panel: pd.DataFrame, line: Line) -> Table:
+def right_table(panel: pd.DataFrame) -> Table:
     """Published against measured, network by network."""
     rows = [
         (
@@ -263,13 +263,21 @@ def right_table(panel: pd.DataFrame, line: Line) -> Table:
         "above complete (95%)",
     )
     note = (
-        f"x = (1 - σ2)^(-1/3). Line: regret = {line.intercept:.2f} + {line.slope:.3f} x, 95% of "
-        f"the slope {span(line.slope_low, line.slope_high, 3)}; R² {line.r2:.3f}, 95% "
-        f"{span(line.r2_low, line.r2_high, 3)}, published {PUBLISHED_R2:.3f}. Bands are over draws "
-        "of the losses. The differences from the complete graph are paired: same losses, same "
-        "uniforms."
+        "x = (1 - σ2)^(-1/3). Bands are over draws of the losses. The differences from the "
+        "complete graph are paired: same losses, same uniforms."
     )
     return Table(f"Right: regret at T = {HORIZON} by network", columns, rows, note)
+
+
+def line_table(line: Line) -> Table:
+    """The regression through the nine networks."""
+    rows = [
+        ("R²", f"{PUBLISHED_R2:.3f}", f"{line.r2:.3f}", span(line.r2_low, line.r2_high, 3)),
+        ("slope", "-", f"{line.slope:.3f}", span(line.slope_low, line.slope_high, 3)),
+        ("regret at x = 0", "-", f"{line.intercept:.2f}", "-"),
+    ]
+    note = "R²: bootstrap over draws of the losses. Slope: each draw has its own line."
+    return Table("Right: the line", ("of the line", "published", "measured", "95%"), rows, note)
 
 
 def findings(results: Mapping[str, fb.Result], panel: pd.DataFrame, line: Line) -> list[str]:
@@ -313,7 +321,7 @@ RIGHT = Picture(
 
 def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     """The curves, the published values as crosses, and uniform play leaving through the top."""
-    from fedbandits.plots import figure_of, new_legend, plot_regret
+    from fedbandits.plots import figure_of, legend_below, plot_regret
 
     ax = plot_regret(results)
     rounds = [t for _, t in PUBLISHED_LEFT]
@@ -322,13 +330,13 @@ def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     ax.set_xlim(0, HORIZON)
     ax.set_ylim(0, 1.3 * max(values))
     ax.set_title(f"{ROWS} × {COLS} grid, {ARMS} arms", fontsize="medium")
-    new_legend(ax, ncols=2)
+    legend_below(ax)
     return figure_of(ax)
 
 
 def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
     """The nine networks, their line, and the published points as crosses."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes
 
     ax = new_axes()
     half = (panel["above_high"] - panel["above_low"]) / 2
@@ -349,8 +357,10 @@ def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
             rotation=90,
             ha="center",
         )
-    ax.margins(x=0.08, y=0.16)
+    ax.margins(x=0.08, y=0.08)
+    low, high = ax.get_ylim()
+    ax.set_ylim(top=high + 0.3 * (high - low))  # room for the names
     ax.set_xlabel(r"$(1 - \sigma_2(W))^{-1/3}$")
     ax.set_ylabel(f"cumulative regret at $T = {HORIZON}$,\nmean over agents")
-    ax.legend(frameon=False, loc="lower right")
+    legend_below(ax)
     return figure_of(ax)

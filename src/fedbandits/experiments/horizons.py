@@ -397,7 +397,7 @@ def _short(played: Played, crossed: Crossover) -> str:
 
 def draw(played: Played, exponents: pd.DataFrame) -> Figure:
     """Regret against T with the fitted slopes."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     here = exponents[
@@ -415,9 +415,7 @@ def draw(played: Played, exponents: pd.DataFrame) -> Figure:
         ax.plot(times, start * (times / times[0]) ** power, ":", color="0.6", linewidth=1)
     plain_log(ax)
     ax.set_xlabel("T")
-    ax.set_ylabel("cumulative regret of the mean agent")
+    ax.set_ylabel("cumulative regret\nof the mean agent")
     ax.set_title(f"{played.gossip.network.name}, {ARMS} arms", fontsize="medium")
-    ax.legend(
-        frameon=False, fontsize="x-small", ncols=2, loc="upper center", bbox_to_anchor=(0.45, -0.15)
-    )
+    legend_below(ax)
     return figure_of(ax)

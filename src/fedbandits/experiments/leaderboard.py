@@ -37,6 +37,11 @@ NETWORK = "grid"
 """Where bytes and time are measured."""
 LEFT_OUT = ("LinearBlockGossip",)
 """Arms of the suite are no vectors; `fedbandits reproduce linear` is for it."""
+IN_VIEW = (
+    "The default rate of FedExp3, AcceleratedFedExp3 and Exp3 was chosen with these families, "
+    "among others, in view; other defaults were not."
+)
+"""Said with the findings and with the board, so that no page has them without it."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -259,11 +264,9 @@ def board(entries: list[Entry], costs: dict[str, Cost], device: str) -> Table:
         "arm), mean over networks and families, ± half a 95% interval over draws of the losses. "
         "Tuned, and the worst agent untuned, are of families 1-4; -: nothing to tune. Bytes: what "
         f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {suite.HORIZON:,} "
-        f"rounds there, beside others, on {device}. The default rate of FedExp3, "
-        "AcceleratedFedExp3 and Exp3 was chosen with these families, among others, in view; other "
-        "defaults were not. FedHedge sees the losses of all arms. Exp3Coop "
-        "and DelayedFTRL are made for agents who see the same losses: here, at most on average, in "
-        "families 1, 4 and 5."
+        f"rounds there, beside others, on {device}. {IN_VIEW} "
+        "FedHedge sees the losses of all arms. Exp3Coop and DelayedFTRL are made for agents who "
+        "see the same losses: here, at most on average, in families 1, 4 and 5."
     )
     return Table("The board", columns, rows, note)
 
@@ -340,7 +343,7 @@ def findings(entries: list[Entry], costs: dict[str, Cost]) -> list[str]:
         f"({_cell(of(first, AS_IT_COMES))} % of uniform play's regret), then {second} "
         f"({_cell(of(second, AS_IT_COMES))} %); tuned for each case, {best} "
         f"({_cell(of(best, TUNED))} %). Raw arms or losses leave the agents of "
-        f"{', '.join(raw) or 'none'}."
+        f"{', '.join(raw) or 'none'}. {IN_VIEW}"
     ]
 
 
@@ -356,7 +359,7 @@ PICTURE = Picture(
 
 def draw(entries: list[Entry]) -> Figure:
     """One row for each algorithm; shares of 0 or less have no place on a log axis."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     names = ranked(entries)[::-1]
     ax = new_axes(height=1.2 + 0.28 * len(names))
@@ -377,6 +380,5 @@ def draw(entries: list[Entry]) -> Figure:
     plain_log(ax, y=False)
     ax.set_yticks(range(len(names)), names)
     ax.set_xlabel("regret on families 1 to 4, % of uniform play's")
-    # Above the axes: rows lie anywhere between best and worst.
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
+    legend_below(ax)
     return figure_of(ax)

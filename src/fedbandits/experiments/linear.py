@@ -280,7 +280,7 @@ PICTURE = Picture(
 
 def draw_arms(points: pd.DataFrame) -> Figure:
     """Regret against K, algorithm by algorithm."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes
 
     ax = new_axes()
     for i, (name, rows) in enumerate(points.groupby("algorithm", sort=False)):
@@ -294,9 +294,9 @@ def draw_arms(points: pd.DataFrame) -> Figure:
     arms = sorted(points["arms"].unique())
     ax.set_xticks(arms, [f"{k:,}" for k in arms])
     ax.minorticks_off()
-    ax.set_ylim(0, 1.5 * points["mean"].max())  # room for the legend
+    ax.set_ylim(bottom=0)
     ax.set_xlabel("number of arms K")
     ax.set_ylabel("cumulative regret")
     ax.set_title(f"{ROWS} × {COLS} grid, T = {points['time'].iloc[0]:,}", fontsize="medium")
-    ax.legend(frameon=False, fontsize="small", loc="upper left", ncols=2)
+    legend_below(ax)
     return figure_of(ax)

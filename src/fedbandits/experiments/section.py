@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import shlex
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.files import atomic_path
 from fedbandits.plots import save_figure
+from fedbandits.replacing import FIX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +57,13 @@ class Options:
             raise FileNotFoundError(
                 f"--data {self.data}: neither embedded nor generated, and no file or folder"
             )
+
+    def refuse_other(self, parts: Iterable[str]) -> None:
+        """Refuse parts that are there already and were done with other options."""
+        for name in parts:
+            path = self.out / f"{name}.json"
+            if path.exists() and (there := load_section(path).command) != self.command(name):
+                raise FileExistsError(f"{self.out} has {name} by `{there}`; {FIX}")
 
     def command(self, name: str) -> str:
         """The command that reproduces `name` with these options."""
@@ -197,13 +206,24 @@ def load_section(path: Path) -> Section:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were computed with: packages, Python, machine and device."""
+    """What the numbers were computed with: packages, Python, machine, device, and XLA's flags."""
     import jax
 
     packages = ("fedbandits", "jax", "numpy", "scipy", "xarray", "networkx", "matplotlib")
-    device = jax.devices()[0]
-    return {name: str(import_module(name).__version__) for name in packages} | {
+    kind = jax.devices()[0].device_kind
+    facts = {name: str(import_module(name).__version__) for name in packages} | {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "device": f"{jax.device_count()} × {device.device_kind}",
+        "device": f"{jax.device_count()} × {processor() if kind == 'cpu' else kind}",
     }
+    # Other instructions round otherwise: flags may move the last digits.
+    flags = os.environ.get("XLA_FLAGS")
+    return facts | ({"XLA_FLAGS": flags} if flags else {})
+
+
+def processor() -> str:
+    """The name of the CPU, or of its kind where the system does not say more."""
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()

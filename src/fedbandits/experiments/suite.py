@@ -41,6 +41,12 @@ GOAL, GOAL_OF_ONE, GOAL_ADVERSARIAL = 1.25, 2.0, 0.1
 """Geometric mean of the ratios to the best constant, the largest of them, and the largest excess
 over the authors' constant in units of uniform play's regret."""
 
+IN_VIEW = (
+    "The factor and the offset of the default were chosen with these families in view, and six "
+    "others like them: on losses of another kind it may do worse."
+)
+"""Said with the findings, so that no page has them without it."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -361,7 +367,7 @@ def findings(cases: list[Case]) -> list[str]:
         f"{_met(met[0])}), at most {ratios.mean:.2f} times ({worst.family}, {worst.network}; goal "
         f"{GOAL_OF_ONE:g}: {_met(met[1])}). Where the best arm changes, its regret "
         f"less that of the constant 0.1 is at most {most.mean:+.2f} of uniform play's "
-        f"({above.family}, {above.network}; goal {GOAL_ADVERSARIAL}: {_met(met[2])})."
+        f"({above.family}, {above.network}; goal {GOAL_ADVERSARIAL}: {_met(met[2])}). {IN_VIEW}"
     ]
 
 
@@ -380,7 +386,7 @@ PICTURE = Picture(
 
 def draw(cases: list[Case]) -> Figure:
     """The ratios of families 1 to 4."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     stationary = split(cases)[0]
@@ -400,5 +406,5 @@ def draw(cases: list[Case]) -> Figure:
     ax.set_xticks(x, [f"{case.family}, {case.network}" for case in stationary], rotation=90)
     ax.tick_params(axis="x", labelsize="x-small")
     ax.set_ylabel("regret / best constant's")
-    ax.legend(frameon=False)
+    legend_below(ax)
     return figure_of(ax)

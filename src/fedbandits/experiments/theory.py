@@ -19,6 +19,7 @@ import numpy as np
 
 import fedbandits as fb
 
+from . import figure1
 from .figure1 import EXPLORATION, LEARNING_RATE
 from .measure import exponent, in_threads, interval, span
 from .section import Options, Picture, Section, Table
@@ -216,7 +217,7 @@ def play_upper(horizons: Sequence[int], runs: int, seed: int) -> pd.DataFrame:
         algorithm = fb.FedExp3.from_theorem(gossip, **sizes)
         problem = fb.problems.activated_bernoulli(16, UPPER_ARMS, horizon, seed=seed)
         result = fb.simulate(problem, algorithm, gossip, runs, seed, progress=False)
-        worst = result.dataset["agent_expected_regret"].isel(agent=result.worst_agent)
+        worst = result.dataset["agent_expected_regret"].isel(agent=result.worst_index)
         bound = fb.bounds.upper_bound(gossip, **sizes)
         gamma = rates.exploration_at_horizon
         return (
@@ -304,6 +305,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
     half = int(((exponents["low"] <= 0.5) & (exponents["high"] >= 0.5)).sum())
     below = int((upper["high"].fillna(upper["mean"]) < upper["bound"]).sum())  # one run: no band
     said = int((upper["bound"] < upper["time"]).sum())
+    of_figure1 = fb.gossip.max_degree(fb.networks.grid(figure1.ROWS, figure1.COLS), lazy=False)
+    there = fb.bounds.upper_bound(of_figure1, arms=figure1.ARMS, horizon=figure1.HORIZON)
     return [
         f"Lower bound. The far agent's regret equals the exact value within its interval at "
         f"{covered} of {len(points)} points, for FedHedge, which sees all losses, as for FedExp3 "
@@ -311,7 +314,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
         "fits.",
         f"Upper bound. The worst agent's regret is below Theorem 3 at {below} of {len(upper)} "
         f"points (the bound is {(upper['bound'] / upper['mean']).min():.1f} times it or more). At "
-        f"{said} of them the bound is below T; above T it says nothing.",
+        f"{said} of them the bound is below T; above T it says nothing, as for figure 1, left: "
+        f"{there:,.0f} at T = {figure1.HORIZON:,}.",
     ]
 
 
@@ -340,7 +344,7 @@ UPPER = Picture(
 
 def draw_lower(points: pd.DataFrame, exponents: pd.DataFrame, against: str) -> Figure:
     """The far agent's regret against T or against Δ + 1."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     shown = points[points["against"] == against].assign(block=points["distance"] + 1)
@@ -361,16 +365,16 @@ def draw_lower(points: pd.DataFrame, exponents: pd.DataFrame, against: str) -> F
     ax.plot(rows[x], rows["theorem1"], "k--", linewidth=1, label="Theorem 1, asymptotic")
     plain_log(ax)
     ax.set_xlabel(variable)
-    ax.set_ylabel("cumulative regret of the far agent")
+    ax.set_ylabel("cumulative regret\nof the far agent")
     fixed = f"Δ = {2 * CLUSTER + 1}" if against == "T" else f"T = {rows['time'].iloc[0]:,}"
     ax.set_title(f"{fixed}, {ARMS} arms", fontsize="medium")
-    ax.legend(frameon=False, fontsize="small")
+    legend_below(ax)
     return figure_of(ax)
 
 
 def draw_upper(upper: pd.DataFrame) -> Figure:
     """The worst agent's regret and the bound, network by network."""
-    from fedbandits.plots import COLOURS, figure_of, new_axes, plain_log
+    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     for i, (name, rows) in enumerate(upper.groupby("network", sort=False)):
@@ -382,7 +386,7 @@ def draw_upper(upper: pd.DataFrame) -> Figure:
     ax.plot(horizons, horizons, ":", color="0.5", label="T")
     plain_log(ax)
     ax.set_xlabel("T")
-    ax.set_ylabel("cumulative regret of the worst agent")
+    ax.set_ylabel("cumulative regret\nof the worst agent")
     ax.set_title(f"Theorem 3 dashed, {UPPER_ARMS} arms", fontsize="medium")
-    ax.legend(frameon=False, fontsize="small")
+    legend_below(ax)
     return figure_of(ax)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.checks import whole
+from fedbandits.checks import INT32, fits, whole
 from fedbandits.sparse_graphs import (
     Floats,
     Ints,
@@ -256,6 +256,28 @@ class Network:
         return None
 
 
+# Bytes of an agent and of an edge while a network is built, at least: two numbers and five; and of
+# either where networkx builds it.
+_AGENT, _EDGE, _NETWORKX = 16, 40, 200
+
+
+def check_size(
+    agents: Any, edges: Callable[[int], float] = lambda _: 0, *, in_networkx: bool = False
+) -> int:
+    """N >= 1, and refused before anything is made of it if it cannot be counted or held.
+
+    Args:
+        agents: N.
+        edges: of so many agents, at least.
+        in_networkx: whether networkx builds it.
+    """
+    n = whole(agents, "agents", least=1, most=INT32)
+    links = max(0, edges(n))
+    needed = _NETWORKX * (n + links) if in_networkx else _AGENT * n + _EDGE * links
+    fits(needed, f"a network of {n:,} agents and {links:,.0f} edges")
+    return n
+
+
 def build(
     family: str,
     agents: int,
@@ -264,8 +286,7 @@ def build(
     positions: Floats | None = None,
 ) -> Network:
     """A network from edges known to be valid, in any order."""
-    if agents >= 2**31:
-        raise ValueError(f"agents must be below 2**31, not {agents}")
+    check_size(agents, lambda _: len(edges))
     pairs = np.sort(edges.astype(np.int64).reshape(-1, 2), axis=1)
     keys = np.sort(pairs[:, 0] * agents + pairs[:, 1])  # one sort of numbers, not of pairs
     ordered = np.column_stack(np.divmod(keys, agents))

@@ -7,12 +7,13 @@ import random
 
 import numpy as np
 
-from fedbandits.checks import number, whole
+from fedbandits.checks import explained, number, whole
 from fedbandits.sparse_graphs import Ints
 
-from .base import Network, build, circle
+from .base import Network, build, check_size, circle
 
 
+@explained
 def complete(agents: int) -> Network:
     """Every agent linked to every other.
 
@@ -20,11 +21,12 @@ def complete(agents: int) -> Network:
         >>> complete(4).algebraic_connectivity
         4.0
     """
-    n = whole(agents, "agents", least=1)
+    n = check_size(agents, _pairs)
     edges = np.column_stack(np.triu_indices(n, 1))
     return build("complete", n, edges, {"agents": n}, circle(n))
 
 
+@explained
 def grid(rows: int, cols: int) -> Network:
     """A rows × cols lattice; agent r·cols + c stands in row r, column c.
 
@@ -33,6 +35,7 @@ def grid(rows: int, cols: int) -> Network:
         [[0, 1], [0, 2], [1, 3], [2, 3]]
     """
     rows, cols = whole(rows, "rows", least=1), whole(cols, "cols", least=1)
+    check_size(rows * cols, lambda n: 2 * n - rows - cols)
     index = np.arange(rows * cols).reshape(rows, cols)
     across = np.column_stack([index[:, :-1].ravel(), index[:, 1:].ravel()])
     down = np.column_stack([index[:-1].ravel(), index[1:].ravel()])
@@ -41,6 +44,7 @@ def grid(rows: int, cols: int) -> Network:
     return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots)
 
 
+@explained
 def square_grid(agents: int) -> Network:
     """A lattice as near to a square as can be: ⌈√N⌉ columns, the last row possibly not full.
 
@@ -48,7 +52,7 @@ def square_grid(agents: int) -> Network:
         >>> square_grid(7).edges.tolist()
         [[0, 1], [0, 3], [1, 2], [1, 4], [2, 5], [3, 4], [3, 6], [4, 5]]
     """
-    n = whole(agents, "agents", least=1)
+    n = check_size(agents)
     cols = math.isqrt(n - 1) + 1
     full = grid(-(-n // cols), cols)
     assert full.positions is not None
@@ -56,6 +60,7 @@ def square_grid(agents: int) -> Network:
     return build("square_grid", n, edges, {"agents": n}, full.positions[:n])
 
 
+@explained
 def ring(agents: int) -> Network:
     """A cycle of at least three agents.
 
@@ -63,13 +68,14 @@ def ring(agents: int) -> Network:
         >>> ring(4).edges.tolist()
         [[0, 1], [0, 3], [1, 2], [2, 3]]
     """
-    n = whole(agents, "agents", least=1)
+    n = check_size(agents, lambda n: n)
     if n < 3:
         raise ValueError(f"a ring needs at least 3 agents, not {n}; for fewer use path({n})")
     edges = np.concatenate([_chain(0, n), [[0, n - 1]]])
     return build("ring", n, edges, {"agents": n}, circle(n))
 
 
+@explained
 def path(agents: int) -> Network:
     """Agents in a line.
 
@@ -77,11 +83,12 @@ def path(agents: int) -> Network:
         >>> path(3).edges.tolist()
         [[0, 1], [1, 2]]
     """
-    n = whole(agents, "agents", least=1)
+    n = check_size(agents, lambda n: n - 1)
     spots = np.column_stack([np.arange(n), np.zeros(n)]).astype(np.float64)
     return build("path", n, _chain(0, n), {"agents": n}, spots)
 
 
+@explained
 def star(agents: int) -> Network:
     """Agent 0 linked to all others.
 
@@ -89,12 +96,13 @@ def star(agents: int) -> Network:
         >>> star(4).degrees
         array([3, 1, 1, 1])
     """
-    n = whole(agents, "agents", least=1)
+    n = check_size(agents, lambda n: n - 1)
     edges = np.column_stack([np.zeros(n - 1, np.int64), np.arange(1, n)])
     spots = np.concatenate([np.zeros((1, 2)), circle(n - 1)])
     return build("star", n, edges, {"agents": n}, spots)
 
 
+@explained
 def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     """Uniform positions in the unit square, linked where at most `radius` apart.
 
@@ -107,9 +115,11 @@ def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     """
     from scipy.spatial import cKDTree
 
-    n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
     if not number(radius, "radius") >= 0:
         raise ValueError(f"radius must be 0 or more, not {radius}")
+    # In a corner of the square a quarter of the disc is inside.
+    inside = math.pi / 4 * min(radius, 1.0) ** 2
+    n, seed = check_size(agents, lambda n: inside * _pairs(n)), whole(seed, "seed", least=0)
     draw = random.Random(seed).random
     spots = np.fromiter((draw() for _ in range(2 * n)), np.float64, 2 * n).reshape(n, 2)
     edges = cKDTree(spots).query_pairs(radius, output_type="ndarray")
@@ -117,6 +127,7 @@ def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     return build("random_geometric", n, edges, parameters, spots)
 
 
+@explained
 def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """Every pair linked with the same probability, independently.
 
@@ -129,15 +140,17 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """
     import networkx as nx
 
-    n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
     chance = number(probability, "probability")
     if not 0 <= chance <= 1:
         raise ValueError(f"probability must be in [0, 1], not {chance}")
+    n = check_size(agents, lambda n: chance * _pairs(n), in_networkx=True)
+    seed = whole(seed, "seed", least=0)
     graph = nx.fast_gnp_random_graph(n, chance, seed=seed)
     parameters = {"agents": n, "probability": chance, "seed": seed}
     return build("erdos_renyi", n, np.array(list(graph.edges)), parameters)
 
 
+@explained
 def two_clusters(cluster: int, path: int) -> Network:
     """Two cliques joined by a path: the graph of the paper's lower bound.
 
@@ -155,6 +168,7 @@ def two_clusters(cluster: int, path: int) -> Network:
     """
     size, between = whole(cluster, "cluster", least=1), whole(path, "path", least=0)
     n, far = 2 * size + between, size + between
+    check_size(n, lambda _: 2 * _pairs(size) + between + 1)
     clique = np.column_stack(np.triu_indices(size, 1))
     edges = np.concatenate([clique, _chain(size - 1, far + 1), clique + far])
     # the clique's joining agent is at angle 0: its last on the left, its first on the right
@@ -164,6 +178,7 @@ def two_clusters(cluster: int, path: int) -> Network:
     return build("two_clusters", n, edges, {"cluster": size, "path": between}, spots)
 
 
+@explained
 def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
     """Agents arrive one by one and link to `links` others, popular ones more often.
 
@@ -175,13 +190,19 @@ def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
     """
     import networkx as nx
 
-    n, seed = whole(agents, "agents", least=1), whole(seed, "seed", least=0)
     links = whole(links, "links", least=1)
+    n = check_size(agents, lambda n: (n - links) * links, in_networkx=True)
+    seed = whole(seed, "seed", least=0)
     if links >= n:
         raise ValueError(f"links must be below the number of agents, {n}, not {links}")
     graph = nx.barabasi_albert_graph(n, links, seed=seed)
     parameters = {"agents": n, "links": links, "seed": seed}
     return build("preferential_attachment", n, np.array(list(graph.edges)), parameters)
+
+
+def _pairs(agents: int) -> float:
+    """Edges of a clique."""
+    return agents * (agents - 1) / 2
 
 
 def _chain(first: int, stop: int) -> Ints:

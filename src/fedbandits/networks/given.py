@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.checks import whole
+from fedbandits.checks import explained, whole
 from fedbandits.describe import array_hash
 from fedbandits.sparse_graphs import Ints
 
-from .base import Network, build
+from .base import Network, build, check_size
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fedbandits.sparse_graphs import Sparse
 
 
+@explained
 def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
     """A network given by its edges.
 
@@ -33,9 +34,10 @@ def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
         >>> from_edges(3, [(2, 0), (1, 2)]).edges.tolist()
         [[0, 2], [1, 2]]
     """
-    return _checked("from_edges", whole(agents, "agents", least=1), edges)
+    return _checked("from_edges", check_size(agents), edges)
 
 
+@explained
 def from_adjacency(matrix: Any) -> Network:
     """A network given by its adjacency matrix.
 
@@ -57,6 +59,7 @@ def from_adjacency(matrix: Any) -> Network:
     return _checked("from_adjacency", sparse.shape[0], np.column_stack([u[upper], v[upper]]))
 
 
+@explained
 def from_networkx(graph: nx.Graph[Any]) -> Network:
     """A network given as an undirected networkx graph; agents are its nodes in their order.
 
@@ -70,6 +73,7 @@ def from_networkx(graph: nx.Graph[Any]) -> Network:
     return _from_networkx("from_networkx", graph, {})
 
 
+@explained
 def read_graphml(path: str | Path) -> Network:
     """A network from a GraphML file; agents are its nodes in the file's order."""
     from xml.etree.ElementTree import ParseError

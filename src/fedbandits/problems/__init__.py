@@ -10,7 +10,8 @@ from .heterogeneous import heterogeneous
 from .linear import linear
 from .movielens import movielens, movielens_generated
 from .scaling import scaled
-from .stored import from_table, from_tensor
+from .stored import from_tensor
+from .table import from_table
 
 REGISTRY: dict[str, Callable[..., Problem]] = {
     "activated_bernoulli": activated_bernoulli,

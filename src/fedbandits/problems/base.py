@@ -23,7 +23,7 @@ class Problem(ABC):
     Attributes:
         agents: number of agents, N.
         arms: number of arms, K.
-        horizon: number of rounds, T.
+        horizon: number of rounds, T, at most 2³¹ - 2.
     """
 
     agents: int
@@ -34,11 +34,17 @@ class Problem(ABC):
     arm_names: ClassVar[tuple[str, ...] | None] = None
     """What the agents and arms are called, where they have names."""
 
+    dates: ClassVar[np.ndarray[Any, Any] | None] = None
+    """When each round was, `[T]` of datetime64, where rounds have dates."""
+
     actions: ClassVar[Array | None] = None
     """The arms as vectors, `[K, d]`, where losses are linear in them."""
 
     traced: ClassVar[bool] = True
     """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
+
+    constant: ClassVar[bool] = False
+    """Whether losses are meant to be the same in every round: traced ones without t are refused."""
 
     @property
     def check(self) -> Check:
@@ -60,6 +66,12 @@ class Problem(ABC):
 
         rounds = np.arange(first, last + 1, dtype=np.int32)
         return np.asarray(jax.jit(jax.vmap(self.losses))(rounds))
+
+    def cell(self, t: int, v: int, i: int) -> str:
+        """What errors call the loss of round t, agent v and arm i."""
+        agent = self.agent_names[v] if self.agent_names else v
+        arm = self.arm_names[i] if self.arm_names else i
+        return f"the loss at round {t}, agent {agent}, arm {arm}"
 
     def out_of_range(self, loss: float) -> str:
         """The end of the error about a loss outside [0, 1]: its value and the fix."""
@@ -86,13 +98,19 @@ class Problem(ABC):
         return description
 
 
+_BYTES = 16
+"""Of an agent's arm while a round is played, at least: loss, state, distribution, new state."""
+
+
 def check_sizes(agents: Any, arms: Any, horizon: Any) -> tuple[int, int, int]:
-    """N >= 1, K >= 2 and T >= 1."""
-    return (
-        checks.whole(agents, "agents", least=1),
-        checks.whole(arms, "arms", least=2),
-        checks.whole(horizon, "horizon", least=1),
+    """N >= 1, K >= 2 and T >= 1, and no more than can be counted and held."""
+    sizes = (
+        checks.whole(agents, "agents", least=1, most=checks.INT32),
+        checks.whole(arms, "arms", least=2, most=checks.INT32),
+        checks.whole(horizon, "horizon", least=1, most=checks.ROUNDS),
     )
+    checks.fits(_BYTES * sizes[0] * sizes[1], f"{sizes[0]:,} agents with {sizes[1]:,} arms")
+    return sizes
 
 
 def check_losses(block: np.ndarray[Any, Any], first: int, problem: Problem) -> None:
@@ -106,10 +124,8 @@ def check_losses(block: np.ndarray[Any, Any], first: int, problem: Problem) -> N
     bad = ~((block >= 0) & (block <= 1))  # NaN fails both
     if bad.any():
         row, v, i = (int(index) for index in np.argwhere(bad)[0])
-        agent = problem.agent_names[v] if problem.agent_names else v
-        arm = problem.arm_names[i] if problem.arm_names else i
         raise ValueError(
-            f"{problem.title}: the loss at round {first + row}, agent {agent}, arm {arm} is "
+            f"{problem.title}: {problem.cell(first + row, v, i)} is "
             f"{problem.out_of_range(float(block[row, v, i]))}"
         )
 

@@ -128,6 +128,7 @@ class Switching(Coins):
         return _coins(_words(self.seed, t, (self.agents, self.arms)), means)
 
 
+@checks.explained
 def activated_bernoulli(
     agents: int,
     arms: int,
@@ -163,6 +164,7 @@ def activated_bernoulli(
     )
 
 
+@checks.explained
 def fixed_activation(
     agents: int,
     arms: int,
@@ -208,6 +210,7 @@ def fixed_activation(
     return bernoulli(mask * _means(means, arms), horizon, seed=seed)
 
 
+@checks.explained
 def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int = 0) -> Bernoulli:
     """Independent Bernoulli losses with given means.
 
@@ -240,6 +243,7 @@ def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int 
     )
 
 
+@checks.explained
 def switching(
     agents: int,
     arms: int,
@@ -264,6 +268,7 @@ def switching(
     parts = checks.whole(parts, "parts", least=1)
     if parts > horizon:
         raise ValueError(f"parts must be at most the horizon {horizon}, not {parts}")
+    checks.fits(12 * parts, f"the best arms of {parts:,} parts")
     for name, mean in (("best", best), ("other", other)):
         checks.unit_interval(mean, name)
     order = np.random.default_rng(checks.seed32(seed)).permutation(arms)

@@ -37,6 +37,7 @@ class DelayedExperts(Coins):
         return jnp.where(jnp.arange(self.agents)[:, None] < self.cluster, coins, 0.0)
 
 
+@checks.explained
 def delayed_experts(
     agents: int, arms: int, horizon: int, *, cluster: int, block: int, seed: int = 0
 ) -> DelayedExperts:
@@ -68,7 +69,7 @@ def delayed_experts(
     cluster = checks.whole(cluster, "cluster", least=1)
     if cluster > agents:
         raise ValueError(f"cluster must be at most the number of agents {agents}, not {cluster}")
-    block = checks.whole(block, "block", least=1)
+    block = checks.whole(block, "block", least=1, most=checks.INT32)
     return DelayedExperts(
         agents, arms, horizon, cluster, np.int32(block), np.uint32(checks.seed32(seed))
     )

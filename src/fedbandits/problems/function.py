@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedbandits import checks
 from fedbandits.arrays import Array
 from fedbandits.describe import Fresh, array_hash
 
@@ -28,6 +29,7 @@ class TracedFunction(Problem):
     arms: int = field(metadata=static)
     horizon: int = field(metadata=static)
     function: Fresh = field(metadata=static)
+    constant: bool = field(default=False, metadata=static)  # type: ignore[misc]
 
     def losses(self, t: Array) -> Array:
         """`function(t)`, `[N, K]`."""
@@ -55,13 +57,25 @@ class HostFunction(TracedFunction):
     traced: ClassVar[bool] = False
 
 
+@checks.explained
 def from_function(
-    function: Callable[[Array], Any], *, agents: int, arms: int, horizon: int, host: bool = False
+    function: Callable[[Array], Any],
+    *,
+    agents: int,
+    arms: int,
+    horizon: int,
+    host: bool = False,
+    constant: bool = False,
 ) -> TracedFunction:
     """Losses computed by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
 
     It must be a pure function of the round: the adversary is oblivious, and a run that is resumed
     asks for the same round again. After changing what the function depends on, make a new problem.
+
+    JAX calls the function once and keeps what it did with t. Random numbers from outside JAX would
+    be the same in all rounds: `fb.simulate` calls it twice to see whether it gives the same again,
+    and refuses it if not, or if it does not use t at all. (What a function that you compiled with
+    `jax.jit` yourself has kept cannot be seen.)
 
     Args:
         function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.
@@ -69,15 +83,22 @@ def from_function(
         arms: K.
         horizon: T.
         host: call the function in Python, once per round. Slower, but anything goes.
+        constant: the losses are meant to be the same in every round.
 
     Example:
         >>> import jax.numpy as jnp
         >>> wave = lambda t: (1 + jnp.sin(t / 50 + jnp.arange(12.0))).reshape(4, 3) / 2
         >>> from_function(wave, agents=4, arms=3, horizon=1000).losses(1).shape
         (4, 3)
+        >>> import jax
+        >>> draw = lambda t: jax.random.uniform(jax.random.fold_in(jax.random.key(0), t), (4, 3))
+        >>> bool((draw(1) == draw(2)).any())
+        False
     """
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     if not callable(function):
         raise TypeError(f"function must be callable as function(t), not {function!r}")
+    if not isinstance(constant, bool):
+        raise TypeError(f"constant must be True or False, not {constant!r}")
     kind = HostFunction if host else TracedFunction
-    return kind(agents, arms, horizon, Fresh(function))
+    return kind(agents, arms, horizon, Fresh(function), constant)

@@ -10,6 +10,7 @@ from .base import check_sizes
 from .coins import Bernoulli, bernoulli
 
 
+@checks.explained
 def heterogeneous(
     agents: int,
     arms: int,

@@ -71,6 +71,7 @@ class Linear(Problem):
         return jnp.clip(exact, 0.0, 1.0)  # rounding alone could leave [0, 1]
 
 
+@checks.explained
 def linear(
     agents: int,
     arms: int,
@@ -116,7 +117,10 @@ def linear(
     # Streams of their own: the same μ, h and g whatever K is.
     for_arms, for_losses = (np.random.default_rng([checks.seed32(seed), i]) for i in range(2))
     if features is None:
-        size = checks.whole(5 if dimension is None else dimension, "dimension", least=2) - 1
+        d = 5 if dimension is None else dimension
+        d = checks.whole(d, "dimension", least=2, most=checks.INT32)
+        checks.fits(8 * (agents + arms) * d, f"{agents + arms:,} vectors of dimension {d:,}")
+        size = d - 1
         x = _unit(for_arms.normal(size=(arms, size)))
     else:
         x = _features(features, arms, dimension)

@@ -14,7 +14,7 @@ from fedbandits import checks
 from fedbandits.arrays import Array
 from fedbandits.describe import array_hash
 
-from .base import Check, Problem
+from .base import Check, Problem, check_sizes
 
 logger = logging.getLogger("fedbandits")
 
@@ -76,6 +76,7 @@ class RatingSequences(Problem):
         }
 
 
+@checks.explained
 def movielens(
     path: str | Path | None = None, *, labels: Literal["all", "listed"] | None = None
 ) -> RatingSequences:
@@ -148,6 +149,7 @@ def movielens(
     )
 
 
+@checks.explained
 def movielens_generated(
     agents: int = 3364, horizon: int = 12_800, *, seed: int = 0
 ) -> RatingSequences:
@@ -168,8 +170,8 @@ def movielens_generated(
     """
     from fedbandits.data.generated import generate
 
-    agents = checks.whole(agents, "agents", least=1)
-    horizon, seed = checks.whole(horizon, "horizon", least=1), checks.seed32(seed)
+    agents, _, horizon = check_sizes(agents, 20, horizon)
+    seed = checks.seed32(seed)
     drawn = generate(agents, horizon, seed)
     start = (np.cumsum(drawn.count) - drawn.count.ravel()).reshape(drawn.count.shape)
     return RatingSequences(

@@ -34,6 +34,11 @@ class Scaled(Problem):
         return self.problem.traced
 
     @property
+    def constant(self) -> bool:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.constant
+
+    @property
     def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """As the problem inside."""
         return self.problem.agent_names
@@ -42,6 +47,11 @@ class Scaled(Problem):
     def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """As the problem inside."""
         return self.problem.arm_names
+
+    @property
+    def dates(self) -> np.ndarray[Any, Any] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.dates
 
     @property
     def check(self) -> Check:
@@ -57,15 +67,27 @@ class Scaled(Problem):
         fraction = (values - low) / (high - low)
         return 1.0 - fraction if self.rewards else fraction
 
+    def cell(self, t: int, v: int, i: int) -> str:
+        """As the problem inside calls it."""
+        return self.problem.cell(t, v, i)
+
     def out_of_range(self, loss: float) -> str:
         """In the units of the problem inside."""
         fraction = 1 - loss if self.rewards else loss
         value = self.low + fraction * (self.high - self.low)
-        return f"{value:g} before scaling, not in [low, high] = [{self.low:g}, {self.high:g}]"
+        return (
+            f"{value:g} before scaling, not in [low, high] = [{self.low:g}, {self.high:g}]; give "
+            "limits that hold all values"
+        )
 
     def losses(self, t: Array) -> Array:
         """(value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
-        return self._scale(self.problem.losses(t))
+        values = self.problem.losses(t)
+        if self.traced:  # limits are traced then; a NumPy array could not be scaled by them
+            import jax.numpy as jnp
+
+            values = jnp.asarray(values)
+        return self._scale(values)
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
         """Rounds `first` to `last`, `[C, N, K]`."""
@@ -82,11 +104,12 @@ class Scaled(Problem):
         }
 
 
+@checks.explained
 def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) -> Scaled:
     """A problem whose values are in [low, high], or are rewards, as losses in [0, 1].
 
     Regret is then in units of high - low. Values outside [low, high] are refused like losses
-    outside [0, 1].
+    outside [0, 1]. A table takes its range itself: `from_table(..., low=, high=)`.
 
     Args:
         problem: any problem, for example `from_tensor` of ratings.
@@ -102,6 +125,11 @@ def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) 
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"scaled takes a problem such as from_tensor(...), not {problem!r}")
+    if isinstance(problem, Scaled):  # twice would be a flip too many, or a range of a range
+        raise ValueError(
+            f"{problem.title} is scaled already, from [{problem.low:g}, {problem.high:g}] to "
+            "losses in [0, 1]: give low and high once, a table's to from_table"
+        )
     for name, limit in (("low", low), ("high", high)):
         checks.number(limit, name)
     if not isinstance(rewards, bool):

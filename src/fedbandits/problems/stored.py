@@ -1,11 +1,10 @@
-"""Losses that exist: a tensor, a memory map, or a long table."""
+"""Losses that exist: a tensor, or a memory map."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,6 @@ from fedbandits import checks
 from fedbandits.arrays import Array
 
 from .base import Check, Problem, check_sizes
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-COLUMNS = ("time", "agent", "arm", "loss")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +64,7 @@ class Stored(Problem):
         return description
 
 
+@checks.explained
 def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     """Losses from an array by round, agent and arm, or from a `.npy` file of one.
 
@@ -93,53 +88,6 @@ def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     return Stored(agents, arms, horizon, array)
 
 
-def from_table(
-    table: pd.DataFrame | str | Path,
-    *,
-    fill: float | None = None,
-    agents: Sequence[Hashable] | None = None,
-    arms: Sequence[Hashable] | None = None,
-) -> Stored:
-    """Losses from a long table with the columns time, agent, arm and loss.
-
-    Rounds are the distinct times in order. Agents and arms are numbered in the order given, else
-    sorted; their names are kept and appear in results.
-
-    Args:
-        table: a pandas DataFrame (or anything with `to_pandas()`), or the path of a CSV or Parquet
-            file.
-        fill: the loss of every (time, agent, arm) that has no row. Without it a missing cell is
-            an error.
-        agents: the agents in the order of the network's, for example `network.names`.
-        arms: the arms in the order wanted.
-
-    Example:
-        >>> import pandas as pd
-        >>> rows = [(1, "ann", "tea", 0.0), (1, "ann", "jam", 1.0), (2, "ann", "jam", 0.5)]
-        >>> problem = from_table(pd.DataFrame(rows, columns=list(COLUMNS)), fill=0.25)
-        >>> problem.arm_names, problem.losses(2).tolist()
-        (('jam', 'tea'), [[0.5, 0.25]])
-    """
-    frame = _checked_columns(_read(table))
-    empty = np.nan if fill is None else checks.number(fill, "fill")
-    if fill is not None:  # an empty loss is a missing one
-        frame = _checked_columns(frame[frame["loss"].notna()])
-    loss = _losses(frame)
-    t, times = _numbered(_times(frame), "time", None)
-    v, agent_names = _numbered(frame["agent"], "agent", agents)
-    i, arm_names = _numbered(frame["arm"], "arm", arms)
-    tensor = np.full((len(times), len(agent_names), len(arm_names)), empty)
-    cells = np.asarray(np.ravel_multi_index((t, v, i), tensor.shape))
-    _refuse_duplicates(cells, frame)
-    tensor.ravel()[cells] = loss
-    if fill is None:
-        _refuse_missing(tensor, times, agent_names, arm_names)
-    problem = from_tensor(tensor)
-    return replace(
-        problem, agent_names=tuple(map(str, agent_names)), arm_names=tuple(map(str, arm_names))
-    )
-
-
 def _map(path: Path) -> np.ndarray[Any, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no tensor at {path}")
@@ -147,122 +95,3 @@ def _map(path: Path) -> np.ndarray[Any, Any]:
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError) as error:
         raise ValueError(f"{path} is not a .npy file of numbers ({error})") from error
-
-
-def _read(table: Any) -> pd.DataFrame:
-    import pandas as pd
-
-    if isinstance(table, pd.DataFrame):
-        return table.reset_index(drop=True)
-    if isinstance(table, str | Path):
-        path = Path(table)
-        if not path.is_file():
-            raise FileNotFoundError(f"no table at {path}")
-        if path.suffix.lower() == ".csv":
-            return pd.read_csv(path)
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return pd.read_parquet(path)
-        raise ValueError(f"{path} is neither .csv nor .parquet")
-    if hasattr(table, "to_pandas"):
-        return _read(table.to_pandas())
-    raise TypeError(f"a table is a DataFrame or a file path, not {type(table).__name__}")
-
-
-def _checked_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    columns = list(frame.columns)
-    for name in COLUMNS:
-        if columns.count(name) != 1:
-            found = "no column" if name not in columns else "more than one column"
-            raise ValueError(
-                f"the table has {found} {name!r}; it needs {', '.join(COLUMNS)} and has "
-                f"{', '.join(map(str, columns))}"
-            )
-    if len(frame) == 0:
-        raise ValueError("the table has no rows")
-    for name in COLUMNS[:3]:
-        empty = np.flatnonzero(frame[name].isna())
-        if empty.size:
-            raise ValueError(f"the table has no {name} in row {int(empty[0]) + 1}")
-    return frame
-
-
-def _losses(frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-    """The loss column as numbers; the first that is none is named by its row."""
-    import pandas as pd
-
-    loss = pd.to_numeric(frame["loss"], errors="coerce").to_numpy(np.float64)
-    bad = np.flatnonzero(np.isnan(loss))
-    if bad.size:
-        row = int(bad[0])
-        found = frame["loss"].iloc[row]
-        if pd.isna(found):
-            raise ValueError(
-                f"the table's loss in row {frame.index[row] + 1} is empty; name the loss of "
-                "missing cells with fill="
-            )
-        raise ValueError(
-            f"the table's loss in row {frame.index[row] + 1} is {found!r}, not a number"
-        )
-    return loss
-
-
-def _times(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The time column: numbers, dates, or text that is an ISO date; other text has no order."""
-    import pandas as pd
-    from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
-
-    time = frame["time"]
-    if is_numeric_dtype(time) or is_datetime64_any_dtype(time):
-        return time
-    dates = pd.to_datetime(time, format="ISO8601", errors="coerce")
-    if dates.isna().any():
-        raise ValueError(
-            f"the table's time {time[dates.isna()].iloc[0]!r} is neither a number nor a date such "
-            "as 2024-01-31"
-        )
-    return dates
-
-
-def _numbered(
-    column: pd.Series[Any], what: str, order: Sequence[Hashable] | None
-) -> tuple[np.ndarray[Any, Any], list[Hashable]]:
-    """The number of each row's label, and the labels in order."""
-    import pandas as pd
-
-    if order is None:
-        codes, labels = pd.factorize(column, sort=True)
-        return codes, list(labels)
-    index = pd.Index(list(order))
-    if not index.is_unique:
-        raise ValueError(f"{what}s names {index[index.duplicated()][0]!r} twice")
-    codes = index.get_indexer(pd.Index(column))
-    if (codes < 0).any():
-        row = int(np.argmax(codes < 0))
-        raise ValueError(
-            f"the table has {what} {column.iloc[row]!r} in row {row + 1}, which {what}s does not "
-            "name"
-        )
-    return codes, list(index)
-
-
-def _refuse_missing(tensor: np.ndarray[Any, Any], *names: list[Hashable]) -> None:
-    missing = np.isnan(tensor)
-    if missing.any():
-        t, v, i = np.argwhere(missing)[0]
-        raise ValueError(
-            f"the table has no row for {int(missing.sum())} of {tensor.size} cells, the first "
-            f"being time {names[0][t]}, agent {names[1][v]}, arm {names[2][i]}. Add the rows, or "
-            "name the loss of missing cells with fill="
-        )
-
-
-def _refuse_duplicates(cells: np.ndarray[Any, Any], frame: pd.DataFrame) -> None:
-    _, first = np.unique(cells, return_index=True)
-    if first.size == cells.size:
-        return
-    repeated = int(np.setdiff1d(np.arange(cells.size), first)[0])
-    t, v, i = (frame[name].iloc[repeated] for name in COLUMNS[:3])
-    raise ValueError(
-        f"the table has more than one loss for time {t}, agent {v}, arm {i}: the second is in "
-        f"row {repeated + 1}"
-    )

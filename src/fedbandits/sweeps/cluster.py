@@ -107,8 +107,8 @@ def _connect(scheduler: str) -> Client:
         from distributed import Client
     except ImportError as error:
         raise SweepError(
-            "--scheduler needs Dask, which is not installed: pip install 'fedbandits[cluster]', or "
-            "pip install distributed"
+            "--scheduler needs Dask, which is not installed: pip install '.[cluster]' in the "
+            "folder of this library, or pip install distributed"
         ) from error
     try:
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 
 from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
 from fedbandits.config import ConfigError, unknown
+from fedbandits.describe import label
 from fedbandits.results import DIMENSIONS
 
 Registry = Mapping[str, Callable[..., Any]]
@@ -22,7 +24,10 @@ Registry = Mapping[str, Callable[..., Any]]
 SWEEP = "sweep"
 """The key of the explicit form, and the section that says which axes vary together."""
 
-RESERVED = {"run", "time", "agent", "arm", *DIMENSIONS}
+MOST = 100_000
+"""Cells of a sweep: each is built, and gets a file of its own."""
+
+RESERVED = {"run", "time", "date", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
 
 _LISTS = re.compile(r"\b(list|tuple|Sequence|Iterable|ndarray|ArrayLike|Any)\b")
@@ -90,6 +95,7 @@ def expand(config: Mapping[str, Any], source: str = "the configuration") -> Swee
     axes = _zipped(swept, config.get(SWEEP, {}), source)
     plain = {key: value for key, value in config.items() if key != SWEEP}
     names = short_names([path for axis in axes for path in axis.paths])
+    _refuse_many([len(axis.values) for axis in axes], source)
     cells = []
     for position in itertools.product(*(range(len(axis.values)) for axis in axes)):
         values = {
@@ -100,6 +106,16 @@ def expand(config: Mapping[str, Any], source: str = "the configuration") -> Swee
         title = ", ".join(f"{names[path]}={label(value)}" for path, value in values.items())
         cells.append(Cell(_replaced(plain, values), position, values, title))
     return Sweep(axes, tuple(cells))
+
+
+def _refuse_many(lengths: Sequence[int], source: str) -> None:
+    """Refuse more combinations than anybody can play, before they are written down."""
+    if math.prod(lengths) > MOST:
+        raise ConfigError(
+            f"{source}: lists of {' × '.join(map(str, lengths))} values make "
+            f"{math.prod(lengths):,} cells; a sweep has at most {MOST:,}: shorten the lists, or "
+            "zip some"
+        )
 
 
 def find_axes(config: Mapping[str, Any], source: str) -> dict[str, list[Any]]:
@@ -132,22 +148,6 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
         path: path if last.count(name) > 1 or name in RESERVED else name
         for path, name in zip(paths, last, strict=True)
     }
-
-
-def label(value: Any) -> str:
-    """A value in a few words: a table as the call it stands for.
-
-    Example:
-        >>> label({"name": "power", "c": 0.01, "a": 0.5}), label([1, 2]), label("float64")
-        ('power(c=0.01, a=0.5)', '[1, 2]', 'float64')
-    """
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{key}={label(item)}" for key, item in value.items() if key != "name")
-        name = str(value.get("name", ""))
-        return f"{name}({inside})" if inside or not name else name
-    if isinstance(value, list):
-        return f"[{', '.join(label(item) for item in value)}]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def canonical(value: Any) -> str:
@@ -220,6 +220,7 @@ def _plain(option: Any, path: str, registry: Registry | None, source: str) -> li
     inside: dict[str, list[Any]] = {}
     _search(option, path, registry, takes_lists=True, source=source, found=inside)
     keys = [key.removeprefix(f"{path}.") for key in inside]
+    _refuse_many([len(values) for values in inside.values()], source)
     return [
         _replaced(option, dict(zip(keys, values, strict=True)))
         for values in itertools.product(*inside.values())

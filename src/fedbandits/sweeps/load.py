@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedbandits.describe import label
 from fedbandits.results import DIMENSIONS
 
 from . import store
-from .grammar import label
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,6 +24,9 @@ Values = dict[str, np.ndarray[Any, Any]]
 FINAL = {"final_regret": "regret", "final_expected_regret": "expected_regret"}
 """At each cell's own T, and of which variable: the last round of all is not the last of each."""
 
+CALENDAR = ("units", "calendar")
+"""What makes dates of the numbers that a file has for them."""
+
 JOINED = ("run", "time")
 """Dimensions that may differ between cells: what a cell does not have is NaN."""
 
@@ -33,7 +36,8 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
 
     Parameters that are zipped share a dimension, named after the first of them. Cells that are
     missing are NaN. Where cells differ in their agents or arms, what is kept for each of these is
-    left out, and the attribute `left_out` says so.
+    left out, and the attribute `left_out` says so. Rounds have their coordinate `date` where it is
+    the same in all cells.
 
     Args:
         folder: what `fedbandits run` wrote.
@@ -62,6 +66,10 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
             data[name] = ([*dimensions, *own], _stacked(cells, name, sizes, inside))
     used = {dimension for own, _ in data.values() for dimension in own}
     coords: dict[str, Any] = {k: v for k, v in coordinates.items() if k in used}
+    if "time" in used:
+        done = [cell.hash for cell in manifest.cells if tuple(cell.position) in cells]
+        dates = _dates([store.cell_path(Path(folder), name) for name in done])
+        coords |= {} if dates is None else {"date": ("time", dates)}
     for axis in manifest.axes:
         for name, values in zip(axis.names, zip(*axis.values, strict=True), strict=True):
             coords[name] = (axis.names[0], _coordinate(values))
@@ -113,7 +121,7 @@ def _read(
     if not cells:
         raise ValueError(
             f"none of the {len(manifest.cells)} cells in {folder} is done; play them with "
-            f"{store.shown_command(manifest)}"
+            f"{store.shown_command(manifest, folder)}"
         )
     return cells
 
@@ -132,6 +140,25 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[Values, str]:
             for name, data in found.items()
         }
         return values, str(file.attrs["against"])
+
+
+def _dates(paths: Sequence[Path]) -> np.ndarray[Any, Any] | None:
+    """The dates of the rounds, `[time]`, where all cells have the same."""
+    import h5py
+    import xarray as xr
+
+    stored: set[tuple[bytes, str]] = set()
+    for path in paths:
+        with h5py.File(path, "r") as file:
+            if "date" not in file:
+                return None
+            date = file["date"]
+            raw, attributes = date[...], {key: str(date.attrs[key]) for key in CALENDAR}
+        stored.add((raw.tobytes(), str(attributes)))
+        if len(stored) > 1:
+            return None
+    decoded = xr.decode_cf(xr.Dataset({"date": ("time", raw, attributes)}))["date"].to_numpy()
+    return np.asarray(decoded)
 
 
 def _common(cells: Sequence[Values]) -> tuple[Values, dict[str, str]]:

@@ -1,23 +1,26 @@
-"""Plays a sweep: batch by batch, each cell's result written as soon as it is there."""
+"""Plays a sweep: batch by batch, each cell's result written as soon as it is there.
+
+Any number of processes may play one sweep in one folder: they share its batches, see `sharing`.
+"""
 
 from __future__ import annotations
 
 import logging
 import shlex
-import signal
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.config import Experiment, build
+from fedbandits.interrupts import calm
 
 from . import store
 from .identity import cell_hash, files_of, made_here
 from .plan import Plan
 from .progress import CellProgress
+from .sharing import Missing, Task, claimed, kept_for_cluster, leave, refuse_if_kept_for_cluster
 from .store import SweepError
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from fedbandits.results import Result
 
 logger = logging.getLogger("fedbandits")
+
+POLL = 0.2
+"""Seconds between two looks at what other processes have done."""
 
 
 class Batch(NamedTuple):
@@ -56,6 +62,7 @@ def run_sweep(
     *,
     force: bool = False,
     scheduler: str | None = None,
+    jobs: int = 1,
     progress: bool | None = None,
 ) -> store.Status:
     """Play what is missing of a sweep.
@@ -65,7 +72,8 @@ def run_sweep(
         folder: where its files are.
         command: what the user may type to play what is missing.
         force: play everything anew.
-        scheduler: address of a Dask scheduler whose workers play; this process by default.
+        scheduler: address of a Dask scheduler whose workers play; this machine by default.
+        jobs: how many processes of this machine play; this process alone if it is one.
         progress: show a progress bar; by default on a terminal only.
 
     Returns:
@@ -77,126 +85,164 @@ def run_sweep(
         check_address(scheduler)
     manifest = store.manifest_of(plan, list(command))
     store.prepare(folder, manifest, force=force)
+    # First, so that what another process writes from here on is either done or news.
+    traces = {name: store.trace(folder, name) for name in plan.hashes}
     before = store.status(folder, manifest)
     for path, fault in before.damaged:
         logger.warning("%s %s; its cell is played again", path, fault)
     done = {cell.hash for cell in before.done}
     if done:
         logger.info("%d of %d cells are there already", len(done), len(manifest.cells))
-    batches = {
-        number: _batch(plan, numbers)
-        for number, numbers in enumerate(plan.batches)
-        # Whole even if one cell is missing: a cell's last bits may depend on what is beside it.
-        if not done.issuperset(plan.hashes[i] for i in numbers)
-    }
+    tasks = tasks_of(plan, folder, {k: trace for k, trace in traces.items() if k not in done})
+    if force:
+        for task in tasks.values():
+            task.forget()
     try:
         with (
-            _terminated_as_interrupted(),
             CellProgress(len(manifest.cells), len(done), progress) as bar,
-            closing(_play(batches, scheduler)) as played,
+            closing(_play(tasks, folder, scheduler, jobs)) as played,
         ):
-            for number, outcomes in played:
-                numbered = zip(plan.batches[number], outcomes, strict=True)
-                fresh = [(i, outcome) for i, outcome in numbered if plan.hashes[i] not in done]
-                for i, outcome in fresh:
-                    _save(folder, manifest.cells[i], outcome, done)
-                bar.advance(len(fresh))
+            for number in played:
+                missing = tasks[number].missing
+                for name, cell in missing.items():
+                    error = store.failure_of(folder, name)
+                    if error is not None:
+                        logger.warning("failed: %s: %s", cell.title, error)
+                bar.advance(len(missing))
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(f"stopped; {_safe(done, plan, folder, command)}") from stop
+        raise KeyboardInterrupt(f"stopped; {_safe(manifest, folder, command)}") from stop
     except OSError as error:
-        raise SweepError(f"{error}; {_safe(done, plan, folder, command)}") from error
+        raise SweepError(f"{error}; {_safe(manifest, folder, command)}") from error
     return store.status(folder, manifest)
 
 
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, which batch systems send, does what Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # handlers are the main thread's
+def tasks_of(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> dict[int, Task]:
+    """The batches that have a cell which is missing, by number.
+
+    Whole even if one cell alone is missing: a cell's last bits may depend on what is beside it.
+    """
+    source = str(plan.source.resolve())
+    tasks = {}
+    for number, numbers in enumerate(plan.batches):
+        titles = {plan.hashes[i]: plan.sweep.cells[i].title for i in numbers}
+        wanted = {k: Missing(title, missing[k]) for k, title in titles.items() if k in missing}
+        if wanted:
+            configs = [plan.sweep.cells[i].config for i in numbers]
+            tasks[number] = Task(folder, Batch(source, configs, list(titles)), wanted)
+    return tasks
+
+
+def _play(
+    tasks: Mapping[int, Task], folder: Path, scheduler: str | None, jobs: int
+) -> Generator[int]:
+    """The numbers of batches, each as soon as all its cells are done or have failed."""
+    if not tasks:
         return
-
-    def interrupt(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        now = signal.getsignal(signal.SIGINT)
-        if not callable(now):  # ignored, as in a script's background jobs
-            raise KeyboardInterrupt
-        now(signal.SIGINT, frame)
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def _batch(plan: Plan, numbers: Sequence[int]) -> Batch:
-    return Batch(
-        str(plan.source.resolve()),
-        [plan.sweep.cells[i].config for i in numbers],
-        [plan.hashes[i] for i in numbers],
-    )
-
-
-def _play(batches: dict[int, Batch], scheduler: str | None) -> Generator[tuple[int, list[Played]]]:
-    """The outcomes of batches by number, as they come."""
-    if not batches:
-        return
-    if scheduler is None:
-        for number, batch in batches.items():
-            yield number, play_batch(batch)
-    else:
+    if scheduler is not None:
         from .cluster import play_on_cluster
 
-        yield from play_on_cluster(batches, scheduler)
+        batches = {number: task.batch for number, task in tasks.items()}
+        with kept_for_cluster(folder, tasks.values()):
+            for number, outcomes in play_on_cluster(batches, scheduler):
+                _save(tasks[number], outcomes)
+                yield number
+        return
+    refuse_if_kept_for_cluster(folder)
+    if min(jobs, len(tasks)) > 1:
+        from .jobs import play_in_processes
+
+        yield from play_in_processes(tasks, min(jobs, len(tasks)))
+    else:
+        yield from play_here(tasks)
 
 
-def _save(folder: Path, cell: store.StoredCell, outcome: Played, done: set[str]) -> None:
+def play_here(tasks: Mapping[int, Task]) -> Generator[int]:
+    """Play, in this process, batches that no other process plays; wait for those that others do.
+
+    Args:
+        tasks: batches by number.
+
+    Yields:
+        the number of each batch as soon as all its cells are done or have failed.
+    """
+    left = dict(tasks)
+    waiting = False
+    while left:
+        before = len(left)
+        for number, task in tasks.items():
+            if number in left:
+                with claimed(task.place) as mine:
+                    if not mine:
+                        continue
+                    if not task.settled():
+                        _save(task, play_batch(task.batch, task.place))
+                    leave(task.place)
+                del left[number]
+                yield number
+        if len(left) == before:
+            if not waiting:
+                logger.info("waiting for cells that other processes play")
+            waiting = True
+            time.sleep(POLL)
+
+
+def _save(task: Task, outcomes: Sequence[Played]) -> None:
+    """Write those cells of a batch that are missing, all of them whatever signal comes."""
+    found = zip(task.batch.hashes, outcomes, strict=True)
     try:
-        if outcome.dataset is None:
-            store.save_failure(folder, cell, outcome.error)
-            logger.warning("failed: %s: %s", cell.title, outcome.error)
-        else:
-            store.save_cell(folder, cell.hash, outcome.dataset)
-            done.add(cell.hash)
+        with calm():
+            for name, outcome in ((n, outcome) for n, outcome in found if n in task.missing):
+                if outcome.dataset is None:
+                    store.save_failure(task.folder, name, task.missing[name].title, outcome.error)
+                else:
+                    store.save_cell(task.folder, name, outcome.dataset)
     except OSError as error:
-        raise SweepError(store.unwritable(folder, error)) from error
+        raise SweepError(store.unwritable(task.folder, error)) from error
 
 
-def _safe(done: set[str], plan: Plan, folder: Path, command: Sequence[str]) -> str:
+def _safe(manifest: store.Manifest, folder: Path, command: Sequence[str]) -> str:
     """What is kept and how to go on."""
-    total, safe = len(plan.hashes), len(done)
+    total, safe = len(manifest.cells), len(store.status(folder, manifest).done)
     return (
         f"{safe} of {total} cells {'is' if safe == 1 else 'are'} safe in {folder}, {total - safe} "
         f"{'is' if total - safe == 1 else 'are'} missing; to go on: {shlex.join(command)}"
     )
 
 
-def play_batch(batch: Batch) -> list[Played]:
+def play_batch(batch: Batch, checkpoint: Path | None = None) -> list[Played]:
     """Play the cells of a batch by one call; if it fails, one by one to find which of them does.
 
     Args:
         batch: cells that differ in numbers of their algorithms alone.
+        checkpoint: folder from which it goes on if it was interrupted. If it then fails, it starts
+            anew: that may be the checkpoint's fault.
 
     Returns:
         what came of each, in their order.
     """
-    together = _attempt(batch)
-    if together[0].dataset is not None or len(batch.configs) == 1:
+    resumed = checkpoint is not None and any(checkpoint.glob("*.npz"))
+    together = _attempt(batch, checkpoint)
+    if together[0].dataset is not None or (len(batch.configs) == 1 and not resumed):
         return together
     alone = [
         _attempt(Batch(batch.source, [config], [name]))[0]
         for config, name in zip(batch.configs, batch.hashes, strict=True)
     ]
-    if all(outcome.dataset is not None for outcome in alone):
+    if len(alone) > 1 and all(outcome.dataset is not None for outcome in alone):
         # No cell's fault. If it has passed, they are played as an undisturbed sweep plays them.
         together = _attempt(batch)
         return together if together[0].dataset is not None else alone
     return alone
 
 
-def _attempt(batch: Batch) -> list[Played]:
+def _attempt(batch: Batch, checkpoint: Path | None = None) -> list[Played]:
     """The results of all cells, or for all of them the same error."""
+    from fedbandits.engine.checkpoint import CheckpointError
+
     try:
-        return [Played(result.dataset) for result in _simulate(batch)]
+        return [Played(result.dataset) for result in _simulate(batch, checkpoint)]
+    except CheckpointError:  # no cell's fault, and no other batch would fare better
+        raise
     except Exception as error:  # whatever it is, other batches may be fine
         return [Played(None, in_one_line(error))] * len(batch.configs)
 
@@ -206,10 +252,10 @@ def in_one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _simulate(batch: Batch) -> list[Result]:
+def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
     from fedbandits.engine.batch import simulate_each
 
-    experiments = _built(batch)
+    experiments = built(batch)
     first = experiments[0]
     return simulate_each(
         first.problem,
@@ -219,11 +265,12 @@ def _simulate(batch: Batch) -> list[Result]:
         first.seed,
         against=first.against,
         dtype=first.dtype,
+        checkpoint=checkpoint,
         progress=False,
     )
 
 
-def _built(batch: Batch) -> list[Experiment]:
+def built(batch: Batch) -> list[Experiment]:
     """The experiments of a batch; what they share with each other and with others is made once."""
     source = Path(batch.source)
     for config, name in zip(batch.configs, batch.hashes, strict=True):

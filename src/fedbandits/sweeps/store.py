@@ -3,6 +3,7 @@
 - `sweep.json`: the axes and cells, and the command that plays them
 - `cells/HASH.nc`: a result, written whole or not at all
 - `failed/HASH.json`: why a cell failed; gone once it has succeeded
+- `under_way/`: batches that are being played, see `sharing`
 """
 
 from __future__ import annotations
@@ -106,6 +107,13 @@ class Status(NamedTuple):
     others: int
 
 
+class Trace(NamedTuple):
+    """Which files of a cell are there: each written anew has another mark, none an empty one."""
+
+    result: str
+    failure: str
+
+
 def manifest_of(plan: Plan, command: list[str]) -> Manifest:
     """What the folder will say of a plan."""
     from fedbandits import __version__
@@ -132,6 +140,22 @@ def manifest_of(plan: Plan, command: list[str]) -> Manifest:
     )
 
 
+def check(folder: Path, manifest: Manifest, *, force: bool = False) -> None:
+    """Refuse a folder whose results are not to be mixed with those of this sweep."""
+    if not (folder / MANIFEST).exists():
+        return
+    there = read_manifest(folder)
+    if there.version != manifest.version and not force:
+        raise SweepError(
+            f"{folder} holds results of fedbandits {there.version}, and this is "
+            f"{manifest.version}: they are not mixed. Choose another --out, or redo them with "
+            "--force"
+        )
+    gone = {cell.hash for cell in there.cells} - {cell.hash for cell in manifest.cells}
+    if gone:
+        logger.info("%s held another sweep, %d cells of which are not in this", folder, len(gone))
+
+
 def prepare(folder: Path, manifest: Manifest, *, force: bool = False) -> None:
     """Make the folder ready, or refuse before anything is computed.
 
@@ -140,19 +164,7 @@ def prepare(folder: Path, manifest: Manifest, *, force: bool = False) -> None:
         manifest: what is to be played.
         force: remove the results of these cells first.
     """
-    if (folder / MANIFEST).exists():
-        there = read_manifest(folder)
-        if there.version != manifest.version and not force:
-            raise SweepError(
-                f"{folder} holds results of fedbandits {there.version}, and this is "
-                f"{manifest.version}: they are not mixed. Choose another --out, or redo them with "
-                "--force"
-            )
-        gone = {cell.hash for cell in there.cells} - {cell.hash for cell in manifest.cells}
-        if gone:
-            logger.info(
-                "%s held another sweep, %d cells of which are not in this", folder, len(gone)
-            )
+    check(folder, manifest, force=force)
     try:
         for name in ("cells", "failed"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -214,12 +226,35 @@ def read_manifest(folder: str | Path) -> Manifest:
         ) from error
 
 
-def shown_command(manifest: Manifest) -> str:
-    """What to type to play what is missing."""
-    command = shlex.join(manifest.command)
-    if manifest.folder in ("", str(Path.cwd())):
-        return command
-    return f"cd {shlex.quote(manifest.folder)} && {command}"
+def shown_command(manifest: Manifest, folder: str | Path) -> str:
+    """What to type to play what is missing, into the folder where it is now."""
+    command, here = list(manifest.command), Path(folder).resolve()
+    file, start = Path(command[2]), Path(manifest.folder)
+    first = ""
+    if "--out" in command:
+        out = command.index("--out") + 1
+        wrote = Path(command[out], file.stem)
+        if (start / wrote).resolve() != here:
+            together = _without(here, wrote)
+            if together is not None and (together / file).is_file():
+                start = together
+            else:
+                command[out] = str(here.parent)
+            if here.name != file.stem:
+                first = f"rename {here} to {file.stem}, then "
+    if not file.is_absolute() and start != Path() and start != Path.cwd():
+        first += f"cd {shlex.quote(str(start))} && "
+    return first + shlex.join(command)
+
+
+def _without(path: Path, end: Path) -> Path | None:
+    """The path without its last parts, if it has them.
+
+    Example:
+        >>> _without(Path("/new/out/sweep"), Path("out/sweep")).as_posix()
+        '/new'
+    """
+    return path.parents[len(end.parts) - 1] if path.match(str(end)) else None
 
 
 def status(folder: str | Path, manifest: Manifest) -> Status:
@@ -234,7 +269,7 @@ def status(folder: str | Path, manifest: Manifest) -> Status:
             continue
         if fault is not None:
             said.damaged.append((path, fault))
-        failure = _failure(root, cell.hash)
+        failure = failure_of(root, cell.hash)
         if failure is None:
             said.missing.append(cell)
         else:
@@ -251,24 +286,45 @@ def cell_path(folder: Path, name: str) -> Path:
 
 def save_cell(folder: Path, name: str, data: xr.Dataset) -> None:
     """Write a result as `Result.save` does, whole or not at all."""
-    # Made in memory: of a full disk our own write tells, in better words than HDF5 has.
-    content: Any = data.to_netcdf(engine="h5netcdf")
+    content = _netcdf(data)
     with atomic_write(cell_path(folder, name)) as file:
         file.write(content)
     _failure_path(folder, name).unlink(missing_ok=True)
 
 
-def save_failure(folder: Path, cell: StoredCell, error: str) -> None:
+def _netcdf(data: xr.Dataset) -> bytes:
+    """A file made in memory: of a full disk our own write tells, in better words than HDF5 has.
+
+    Newer versions of xarray give a view of a buffer, which must not outlive it in a traceback.
+    """
+    made: Any = data.to_netcdf(engine="h5netcdf")
+    return bytes(made)
+
+
+def save_failure(folder: Path, name: str, title: str, error: str) -> None:
     """Keep why a cell failed."""
-    with atomic_write(_failure_path(folder, cell.hash)) as file:
-        file.write(json.dumps({"cell": cell.title, "error": error}, indent=1).encode())
+    with atomic_write(_failure_path(folder, name)) as file:
+        file.write(json.dumps({"cell": title, "error": error}, indent=1).encode())
+
+
+def trace(folder: Path, name: str) -> Trace:
+    """What is there of a cell now."""
+
+    def mark(path: Path) -> str:
+        try:
+            found = path.stat()
+        except OSError:
+            return ""
+        return f"{found.st_ino}, {found.st_mtime_ns}"
+
+    return Trace(mark(cell_path(folder, name)), mark(_failure_path(folder, name)))
 
 
 def _failure_path(folder: Path, name: str) -> Path:
     return folder / "failed" / f"{name}.json"
 
 
-def _failure(folder: Path, name: str) -> str | None:
+def failure_of(folder: Path, name: str) -> str | None:
     """Why a cell failed the last time; None if it has not been played."""
     path = _failure_path(folder, name)
     if not path.exists():

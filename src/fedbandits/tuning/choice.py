@@ -18,6 +18,7 @@ from fedbandits.problems import Problem
 
 from . import knobs
 from .knobs import Edge
+from .names import asked_for, differences
 from .play import at_end, play
 from .seeds import draws_losses, in_words, redraw, stage_seeds
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from fedbandits.engine.simulate import DType
 
 logger = logging.getLogger("fedbandits")
+
+MOST = 10_000
+"""Candidates that a grid may have."""
 
 DRAWS = 3
 """Draws of the losses on which candidates are compared, so that no single one chooses."""
@@ -60,19 +64,22 @@ class Choice:
         """A row for each candidate: what it differs in, its regret, and that of every draw."""
         import pandas as pd
 
-        rows = [_numbers(setting) for setting in self.settings]
-        keys = dict.fromkeys(key for row in rows for key in row)
-        varying = [key for key in keys if len({repr(row.get(key)) for row in rows}) > 1]
+        both = zip(self.candidates, self.settings, strict=True)
+        columns = differences([asked_for(candidate, setting) for candidate, setting in both])
         return pd.DataFrame(
             {
-                **{key: [row.get(key) for row in rows] for key in varying},
+                **{
+                    name: pd.Series(values, dtype=_dtype(values))
+                    for name, values in columns.items()
+                },
                 "regret": self.regret.mean(axis=1),
                 **{f"regret, seed {seed}": self.regret[:, d] for d, seed in enumerate(self.seeds)},
-                "given": [h == self.given for h in range(len(rows))],
+                "given": [h == self.given for h in range(len(self.candidates))],
             }
         )
 
 
+@checks.explained
 def choose(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -114,13 +121,13 @@ def choose(
         >>> rates = [fb.FedExp3(rate) for rate in (0.01, 0.3)]
         >>> choice = choose(problem, fb.FedExp3(), gossip, candidates=rates, runs=2, draws=2)
         >>> choice.winner.learning_rate
-        Constant(value=0.3)
+        constant(value=0.3)
         >>> choice.regret.shape
         (2, 2)
     """
     from fedbandits.engine.simulate import setting_of
 
-    budget = checks.whole(budget, "budget", least=2)
+    budget = checks.whole(budget, "budget", least=2, most=MOST)
     runs = checks.whole(runs, "runs", least=1)
     setting = setting_of(problem, gossip)
     if candidates is not None and ranges:
@@ -149,7 +156,10 @@ def choose(
     for d, drawn in enumerate(seeds):
         results = play(redraw(problem, drawn), played, gossip, runs, drawn, dtype, progress)
         regret[:, d] = [at_end(result).mean() for result in results]
-    best = int(regret.mean(axis=1).argmin())
+    means = regret.mean(axis=1)
+    best = int(means.argmin())
+    if given is not None and means[given] <= means[best]:  # of equals, what was given
+        best = given
     on_grid = bool(tried) and best < np.prod([len(knob.numbers) for knob in tried])
     edges = knobs.edges(tried, best) if on_grid else ()
     settings = tuple(result.config["algorithm"] for result in results)
@@ -162,13 +172,6 @@ def _place(algorithms: Sequence[AnyAlgorithm], wanted: AnyAlgorithm) -> int | No
     return places[0] if places else None
 
 
-def _numbers(described: Any, path: str = "") -> dict[str, Any]:
-    """The leaves of a description by path; the number of a constant by the rate's own name."""
-    if not isinstance(described, dict):
-        return {path.removesuffix(".value"): described}
-    return {
-        key: value
-        for name, item in described.items()
-        if name != "name"
-        for key, value in _numbers(item, f"{path}.{name}" if path else name).items()
-    }
+def _dtype(values: Sequence[Any]) -> str | None:
+    """As pandas chooses it, but what is mixed stays as it is."""
+    return None if all(isinstance(value, int | float) for value in values) else "object"

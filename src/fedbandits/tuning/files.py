@@ -14,6 +14,8 @@ from fedbandits.catalogue import THEOREM
 from fedbandits.config import ConfigError, Experiment, load_config, read_config
 from fedbandits.describe import describe
 from fedbandits.files import atomic_path
+from fedbandits.interrupts import calm
+from fedbandits.replacing import refuse_present
 from fedbandits.toml import toml_text
 
 from . import knobs
@@ -25,10 +27,10 @@ class Files(NamedTuple):
     """What is written.
 
     Attributes:
-        config: the whole configuration, with what was found in its [algorithm].
+        config: the whole configuration, with what was found in its [algorithm] if that wins.
         candidates: what was tried, a row for each.
         fresh: the regret on every fresh seed.
-        result: the winner's result on the first fresh seed.
+        result: that of this configuration on the first fresh seed.
     """
 
     config: Path
@@ -44,7 +46,8 @@ class Tuned:
     Attributes:
         choice: what was tried.
         report: the winner and the file's own setting on fresh seeds.
-        section: the new [algorithm], as text.
+        section: the [algorithm] that is written, as text: what tuning found where it wins on
+            fresh seeds, else the file's own.
         files: what was written.
     """
 
@@ -94,9 +97,13 @@ class Request:
         except KeyboardInterrupt as stop:
             stopped = str(stop) or "stopped"
             raise KeyboardInterrupt(f"{stopped}; nothing is kept, tuning starts anew") from stop
-        section = {**self.config["algorithm"], **_changed(choice.winner, asked.algorithm)}
-        _refuse_present(self.files, self.force)  # someone else may have been faster
-        _write(self, {**self.config, "algorithm": section}, choice, said)
+        section = self.config["algorithm"]
+        if said.wins:
+            section = {**section, **_changed(choice.winner, asked.algorithm)}
+        if not self.force:
+            refuse_present(self.files)  # someone else may have been faster
+        with calm():
+            _write(self, {**self.config, "algorithm": section}, choice, said)
         return Tuned(choice, said, toml_text({"algorithm": section}), self.files)
 
 
@@ -126,7 +133,8 @@ def request(
             f"{source} [algorithm]: {THEOREM} chooses the rates itself; remove it to tune them"
         )
     files = Files(*(Path(out) / f"{source.stem}.{end}" for end in _ENDINGS))
-    _refuse_present(files, force)
+    if not force:
+        refuse_present(files)
     return Request(source, config, experiment, wanted, files, force)
 
 
@@ -137,14 +145,6 @@ def _tables(source: Path, overrides: Sequence[str]) -> dict[str, Any]:
     from fedbandits.sweeps.grammar import expand
 
     return dict(expand(read_config(source, overrides), str(source)).cells[0].config)
-
-
-def _refuse_present(files: Files, force: bool) -> None:
-    present = [path for path in files if path.exists()]
-    if present and not force:
-        raise FileExistsError(
-            f"{present[0]} is there already; choose another --out, or --force to replace it"
-        )
 
 
 def _changed(winner: AnyAlgorithm, given: AnyAlgorithm) -> dict[str, Any]:
@@ -179,10 +179,14 @@ def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Repo
     for path, table in ((files.candidates, choice.table()), (files.fresh, said.table())):
         with atomic_path(path) as temporary:
             table.to_csv(temporary, index=False)
-    said.tuned[0].against(asked.experiment.against).save(files.result)
+    result = (said.tuned if said.wins else said.given)[0]
+    result.against(asked.experiment.against).save(files.result)
+    outcome = "as it was: nothing that was tried is clearly better"
+    if said.wins:
+        outcome = "with its [algorithm] tuned by fedbandits"
     text = (
-        f"# {source.name} with its [algorithm] tuned by fedbandits; {files.candidates.name} has "
-        f"what was tried,\n# {files.fresh.name} the regret on fresh seeds.\n\n"
+        f"# {source.name} {outcome};\n# {files.candidates.name} has what was tried, "
+        f"{files.fresh.name} the regret on fresh seeds.\n\n"
     )
     there = moved(config, source.parent.resolve(), files.config.parent.resolve())
     with atomic_path(files.config) as temporary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,20 +81,29 @@ class Report:
         tuned, given = (_values(r, "mean agent", self.unit) for r in (self.tuned, self.given))
         return interval(tuned - given)
 
+    @property
+    def wins(self) -> bool:
+        """Whether the tuned setting is better: the whole interval of `difference` is below 0.
+
+        A single run of stored losses has no interval, and nobody wins.
+        """
+        return self.difference().high < 0
+
     def table(self) -> pd.DataFrame:
         """Expected regret at T of the mean and of the worst agent, for every fresh seed."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {"seed": self.seeds}
-            | {
-                f"{name}, {agent}": _values(results, agent, "draw")
-                for name, results in (("tuned", self.tuned), ("given", self.given))
-                for agent in AGENTS
-            }
-        )
+        columns: dict[str, Any] = {"seed": self.seeds}
+        for name, results in (("tuned", self.tuned), ("given", self.given)):
+            for agent in AGENTS:
+                columns[f"{name}, {agent}"] = _values(results, agent, "draw")
+            columns[f"{name}, worst agent is"] = [
+                result.dataset["agent"].to_numpy()[result.worst_agent] for result in results
+            ]
+        return pd.DataFrame(columns)
 
 
+@checks.explained
 def report(
     problem: Problem,
     tuned: AnyAlgorithm,
@@ -130,7 +139,7 @@ def _values(results: Sequence[Result], agent: str, unit: str) -> npt.NDArray[np.
     by_run = [
         at_end(result)
         if agent == "mean agent"
-        else result.dataset["agent_expected_regret"].to_numpy()[:, result.worst_agent]
+        else result.dataset["agent_expected_regret"].to_numpy()[:, result.worst_index]
         for result in results
     ]
     return by_run[0] if unit == "run" else np.array([values.mean() for values in by_run])

@@ -89,7 +89,7 @@ def grid(
         >>> rates.numbers
         (0.003, 0.00805, 0.0216, 0.0579, 0.155, 0.417, 1.12, 3.0)
         >>> exploration.values[1]
-        Power(c=0.0173, a=0.3333333333333333)
+        power(c=0.0173, a=0.3333333333333333)
         >>> grid(fb.GossipUCB(), Setting(20, 36), 3000, 24)
         Traceback (most recent call last):
             ...

@@ -1,0 +1,206 @@
+"""Several results: names that tell them apart, and their paired differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .describe import label as in_words
+from .results import Band, Result, band
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+def named(
+    results: Sequence[Result | Mapping[str, Result]],
+    label: str | Sequence[str] | None = None,
+    otherwise: Sequence[str] | None = None,
+) -> dict[str, Result]:
+    """Results by names that tell them apart.
+
+    Args:
+        results: one by one, or one mapping from names to results.
+        label: their names, one for each.
+        otherwise: what tells those apart that are alike; their places by default.
+    """
+    if len(results) == 1 and isinstance(results[0], Mapping):
+        named_already = results[0]
+        results = [*named_already.values()]
+        label = [*named_already] if label is None else label
+    each = [result for result in results if isinstance(result, Result)]
+    if not each or len(each) < len(results):
+        others = [type(other).__name__ for other in results if not isinstance(other, Result)]
+        raise TypeError(
+            f"give results one by one, as in fb.plot(a, b), or by name, as in "
+            f"fb.plot({{'ours': a, 'theirs': b}}), not {', '.join(others) or 'nothing'}"
+        )
+    names = [label] if isinstance(label, str) else list(label or told_apart(each, otherwise))
+    if len(names) != len(each) or len({*names}) != len(each):
+        raise ValueError(
+            f"{len(each)} results need as many different labels, not {', '.join(names)}; give one "
+            "for each"
+        )
+    return dict(zip(names, each, strict=True))
+
+
+def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None) -> list[str]:
+    """The algorithms; where one appears twice, with as much of the configuration as differs.
+
+    What the algorithm's parameters tell apart needs no word about the network, what the network
+    does no word about the problem, and so on. Results that are alike in everything get a word of
+    `otherwise` each.
+    """
+    names = [result.label for result in results]
+    otherwise = otherwise or [f"result {place}" for place in range(1, len(results) + 1)]
+    parts = [[name] for name in names]
+    for name in dict.fromkeys(names):
+        alike = {i: _configuration(results[i]) for i, other in enumerate(names) if other == name}
+        for key in dict.fromkeys(key for said in alike.values() for key in said):
+            more = {
+                i: [*parts[i], said[key]] if key in said else parts[i] for i, said in alike.items()
+            }
+            if _kinds(more.values()) > _kinds(parts[i] for i in alike):
+                for i, longer in more.items():
+                    parts[i] = longer
+    return [
+        ", ".join(part if parts.count(part) == 1 else [*part, word])
+        for part, word in zip(parts, otherwise, strict=True)
+    ]
+
+
+def _kinds(parts: Iterable[list[str]]) -> int:
+    return len({tuple(part) for part in parts})
+
+
+def _configuration(result: Result) -> dict[str, str]:
+    """What was simulated, in words, in the order in which results are told apart."""
+    config = result.config
+    sections = {key: config.pop(key) or {} for key in ("algorithm", "network", "gossip", "problem")}
+    problem, version = sections["problem"], config.pop("version", "unknown")
+    said = {
+        f"algorithm.{key}": f"{key}={_short(value)}"
+        for key, value in sections["algorithm"].items()
+        if key != "name"
+    }
+    said |= {key: _short(sections[key] or f"no {key}") for key in ("network", "gossip")}
+    said["problem"] = str(problem.get("name"))
+    said |= {
+        f"problem.{key}": f"problem.{key}={_short(value)}"
+        for key, value in problem.items()
+        if key != "name"
+    }
+    said |= {key: f"{key}={_short(value)}" for key, value in config.items()}
+    said["against"] = f"against the {result.dataset.attrs['against']} best arm"
+    return said | {"version": f"version {version}"}
+
+
+def _short(value: Any) -> str:
+    """A value of a configuration in few words."""
+    return in_words(_shortened(value))
+
+
+def _shortened(value: Any) -> Any:
+    """Constant rates are their values; hashes and numbers have their first digits."""
+    if isinstance(value, Mapping):
+        if value.get("name") == "Constant":
+            return _shortened(value["value"])
+        return {key: _shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value]
+    if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value):
+        return value[:8]
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The paired differences of results on the same losses: each other's from the first.
+
+    Attributes:
+        first: what is compared.
+        others: what it is compared with.
+        difference: first minus other, negative where the first is better: `[run, time]` for two
+            results, `[other, run, time]` for more.
+    """
+
+    first: str
+    others: tuple[str, ...]
+    difference: xr.DataArray
+
+    @property
+    def second(self) -> str:
+        """What the first is compared with, in words."""
+        return ", ".join(self.others)
+
+    def band(self) -> Band:
+        """Mean difference over runs and its 95% interval, over time."""
+        return band(self.difference)
+
+    def summary(self) -> pd.DataFrame:
+        """The differences at T with their 95% intervals, a row for each of the others."""
+        import pandas as pd
+
+        at_end = [np.atleast_1d(part.isel(time=-1)) for part in self.band()]
+        return pd.DataFrame(
+            np.stack(at_end, axis=1),
+            index=[f"{self.first} - {other}" for other in self.others],
+            columns=["difference", "low 95%", "high 95%"],
+        )
+
+    def __repr__(self) -> str:
+        return self.summary().to_string()  # pandas' own would cut off long names
+
+
+def compare(*results: Result | Mapping[str, Result]) -> Comparison:
+    """Run by run, the regret of the first minus that of each other, with its interval.
+
+    All must have faced the same losses, at the same times, in as many runs. With the same seed the
+    agents' randomness is shared too, which is what makes the interval narrow.
+
+    Args:
+        results: two or more, the one in question first; or a mapping from names to results.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=100)
+        >>> ours, *others = (fb.simulate(problem, fb.Exp3(eta), runs=2) for eta in (1.0, 0.1, 0.01))
+        >>> fb.compare(ours, *others).summary().index.tolist()
+        ['Exp3, learning_rate=1 - Exp3, learning_rate=0.1',
+         'Exp3, learning_rate=1 - Exp3, learning_rate=0.01']
+    """
+    import pandas as pd
+    import xarray as xr
+
+    (first, ours), *others = named(results).items()
+    if not others:
+        raise ValueError("compare needs two results or more, not 1")
+    for second, theirs in others:
+        _check_comparable(f"{first} and {second}", ours.dataset, theirs.dataset)
+    differences = [ours.dataset["regret"] - theirs.dataset["regret"] for _, theirs in others]
+    names = tuple(name for name, _ in others)
+    if len(others) == 1:
+        return Comparison(first, names, differences[0])
+    return Comparison(first, names, xr.concat(differences, pd.Index(names, name="other")))
+
+
+def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
+    for dimension in ("run", "time"):
+        if a.sizes[dimension] != b.sizes[dimension]:
+            raise ValueError(
+                f"{both} have {a.sizes[dimension]} and {b.sizes[dimension]} entries along "
+                f"{dimension}; compare needs as many"
+            )
+    if a.attrs["against"] != b.attrs["against"]:
+        raise ValueError(f"of {both} one is against the current best arm and one against the final")
+    x, y = a["arm_loss"], b["arm_loss"]
+    # Sums of the same losses, up to the rounding of another dtype or chunk length.
+    if x.shape != y.shape or not np.allclose(x, y, rtol=1e-5, atol=1e-5):
+        raise ValueError(
+            f"{both} did not face the same losses: simulate them with one problem and its seed"
+        )

@@ -1,0 +1,78 @@
+"""Losses that JAX traces must be a function of the round, not of the moment of tracing.
+
+JAX calls `losses(t)` once and keeps what it did with t. What the function draws or reads elsewhere
+stays as it was then: one matrix for all rounds, and a regret that looks plausible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Literal
+from jax.interpreters.partial_eval import dce_jaxpr
+
+from fedbandits.problems.base import Problem, check_shape
+
+# Each is traced once for each kind of problem and size, not with every simulation.
+_losses = jax.jit(lambda problem, t: problem.losses(t))
+_once_more = jax.jit(lambda problem, t: problem.losses(t))
+
+_REMEDY = (
+    "Draw with jax.random.fold_in(key, t), or pass host=True to fb.problems.from_function, which "
+    "then calls the function in every round (there np.random.default_rng((seed, t)) draws the "
+    "same again when asked again)"
+)
+
+
+def check_traced(problem: Problem) -> None:
+    """Refuse traced losses of another shape, or frozen when they were traced."""
+    try:
+        one, other = (
+            f.trace(problem, jax.ShapeDtypeStruct((), np.int32)) for f in (_losses, _once_more)
+        )
+    except TypeError as error:  # among them JAX's own, of plain NumPy or Python on a traced t
+        raise TypeError(
+            f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "
+            "losses in plain Python or NumPy, pass host=True to fb.problems.from_function"
+        ) from error
+    check_shape(one.out_info.shape, problem)
+    if _constants(one.jaxpr) != _constants(other.jaxpr):
+        raise ValueError(
+            f"{problem.title}: the losses of one round differ when asked for again: they use "
+            "random numbers, or something else that changes, from outside JAX, which would keep "
+            f"those of one moment for all rounds. {_REMEDY}. For one matrix in all rounds, make it "
+            "first and let the function return it, with constant=True"
+        )
+    if problem.horizon > 1 and not problem.constant and not _uses_round(one.jaxpr.jaxpr):
+        raise ValueError(
+            f"{problem.title}: the losses do not depend on the round t: JAX calls the function "
+            f"once, and what it gives would be the losses of all {problem.horizon} rounds. "
+            f"{_REMEDY}. If they are meant to be constant, pass constant=True, or write "
+            "`constant = True` in a class of your own"
+        )
+
+
+def _uses_round(jaxpr: Any) -> bool:
+    """Whether what comes out depends on the last input, t."""
+    _, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
+    return bool(used[-1])
+
+
+def _constants(jaxpr: Any) -> list[bytes]:
+    """Every array and number that was there when a function was traced."""
+    found = [_bytes(value) for value in jaxpr.consts]
+    for equation in jaxpr.eqns:
+        found += [_bytes(x.val) for x in equation.invars if isinstance(x, Literal)]
+        for inside in jax.tree.leaves(equation.params):
+            if hasattr(inside, "eqns"):  # the body of a jit, a branch, a loop
+                found += _constants(inside)
+    return found
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    return np.asarray(value).tobytes()

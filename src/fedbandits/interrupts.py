@@ -1,0 +1,141 @@
+"""Ctrl-C and SIGTERM: noted, acted on where work can stop, never lost.
+
+What a signal handler raises inside a destructor or the callback of a weak reference, Python prints
+and forgets; JAX has many of both while it traces and compiles. So a handler here writes down that
+somebody asked, whatever else it does, and work looks at the note between its steps.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from types import FrameType
+from typing import TypeAlias
+
+TOGETHER = 0.5
+"""Seconds within which signals count as one: `timeout`, for one, sends each of them twice."""
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], None]
+
+
+class _Note:
+    """What was asked for.
+
+    Attributes:
+        signal: the first signal that came.
+        when: it did.
+        calm: how many blocks of `calm` are being run, one inside the other.
+    """
+
+    signal: int | None = None
+    when = 0.0
+    calm = 0
+
+
+_note: _Note | None = None  # of the main thread, which alone handles signals
+
+
+def requested() -> bool:
+    """Whether the work in this thread shall stop."""
+    return _is_main() and _note is not None and _note.signal is not None
+
+
+def stop_if_requested(said: str = "stopped") -> None:
+    """The place to stop, if somebody has asked for it."""
+    if requested():
+        raise KeyboardInterrupt(said)
+
+
+def exit_status() -> int:
+    """Of a command that was stopped: what a shell says of one that the signal killed."""
+    return 128 + ((_note and _note.signal) or signal.SIGINT)
+
+
+@contextmanager
+def calm() -> Iterator[None]:
+    """A block that no signal tears: the first waits for `stop_if_requested`, at most for the end.
+
+    In a `command` a second signal ends the process at once. Elsewhere only Ctrl-C is waited for,
+    and the second does what it always does. In other threads than the main one nothing changes.
+    """
+    if not _is_main():
+        yield
+        return
+    with _once() if _note is None else nullcontext(_note) as note:
+        stop_if_requested()
+        note.calm += 1
+        try:
+            yield
+        finally:
+            note.calm -= 1
+    if note.signal is not None and not note.calm:
+        raise KeyboardInterrupt("stopped")
+
+
+@contextmanager
+def command() -> Iterator[None]:
+    """The whole of a command: Ctrl-C and SIGTERM raise KeyboardInterrupt, in `calm` later.
+
+    A second signal ends the process there and then, so that no code can swallow it.
+    """
+    if not _is_main():
+        yield
+        return
+    note = _Note()
+
+    def handle(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        now = time.monotonic()
+        if note.signal is None:
+            note.signal, note.when = signum, now
+            if not note.calm:
+                raise KeyboardInterrupt
+        elif now - note.when >= TOGETHER:
+            _end(signum)
+
+    with _listening({signal.SIGINT: handle, signal.SIGTERM: handle}, note):
+        yield
+
+
+@contextmanager
+def _once() -> Iterator[_Note]:
+    """Notes the first Ctrl-C; the second goes to whoever had it before."""
+    note, previous = _Note(), signal.getsignal(signal.SIGINT)
+
+    def handle(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        note.signal = signum
+        signal.signal(signum, previous)
+
+    with _listening({signal.SIGINT: handle}, note):
+        yield note
+
+
+@contextmanager
+def _listening(handlers: Mapping[signal.Signals, _Handler], note: _Note) -> Iterator[None]:
+    """Handles these signals, but for those that are ignored, as in a script's background jobs."""
+    global _note
+    before, previous = _note, {each: signal.getsignal(each) for each in handlers}
+    taken = [each for each in handlers if previous[each] not in (signal.SIG_IGN, None)]
+    try:
+        _note = note
+        for each in taken:
+            signal.signal(each, handlers[each])
+        yield
+    finally:
+        _note = before
+        for each in taken:
+            signal.signal(each, previous[each])
+
+
+def _end(signum: int) -> None:
+    """End the process now, with a cursor on the terminal if a progress bar had hidden it."""
+    shown = b"\x1b[?25h\n" if os.isatty(2) else b""
+    os.write(2, shown + b"stopped at once\n")
+    os._exit(128 + signum)
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()

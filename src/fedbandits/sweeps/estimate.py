@@ -1,0 +1,205 @@
+"""How long a sweep will take, from a few rounds of one batch of each kind, played now."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fedbandits.config import Experiment
+
+from . import store
+from .grammar import canonical
+from .identity import shape_of
+from .plan import Plan
+from .progress import duration
+from .run import Batch, built, tasks_of
+
+PATIENCE = 10.0
+"""Seconds after which no further kind is measured."""
+
+MOST_CHUNKS = 4
+"""Chunks of rounds that a measurement takes, at most."""
+
+
+class Cost(NamedTuple):
+    """Seconds of a kind: once, to compile it; of each batch, beside its rounds; of a round."""
+
+    once: float
+    batch: float
+    round: float
+
+
+class Kind(NamedTuple):
+    """Batches that one compiled program plays.
+
+    Attributes:
+        batch: the first of them.
+        batches: how many they are.
+        horizon: T.
+        numbers: what a round updates: arms × agents × runs × cells.
+    """
+
+    batch: Batch
+    batches: int
+    horizon: int
+    numbers: int
+
+
+class Estimate(NamedTuple):
+    """What is still to be done.
+
+    Attributes:
+        manifest: of the sweep.
+        missing: the cells that would be played.
+        done: how many are there already.
+        batches: in how many calls the missing ones are played.
+        seconds: about how long one process takes.
+        kinds: how many kinds of batches there are.
+        measured: how many of them were played.
+        rounds: how many rounds of one of them, at most.
+    """
+
+    manifest: store.Manifest
+    missing: list[store.StoredCell]
+    done: int
+    batches: int
+    seconds: float
+    kinds: int
+    measured: int
+    rounds: int
+
+    def __str__(self) -> str:
+        total = len(self.missing) + self.done
+        cells = f"{total} cells: {self.done} done, {len(self.missing)} to play"
+        if not self.missing:
+            return cells
+        kinds = f"{self.kinds} kind{'s' * (self.kinds != 1)} of batches"
+        measured = kinds if self.measured == self.kinds else f"{self.measured} of {kinds}"
+        of_which = f" of {measured}" if total > 1 else ""
+        seconds = (
+            f"about {duration(self.seconds)} by one process of this machine, judging by up to "
+            f"{self.rounds} rounds{of_which}, played now; nothing was written"
+        )
+        batches = f"{self.batches} batch{'es' * (self.batches != 1)}"
+        return f"{cells} in {batches}\n{seconds}" if total > 1 else seconds
+
+
+def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
+    """What playing a sweep would take. Nothing is written.
+
+    Args:
+        plan: the sweep, from `make_plan`.
+        folder: where its files are, or would be.
+        force: as if nothing were done yet.
+    """
+    manifest = store.manifest_of(plan, [])
+    store.check(folder, manifest, force=force)
+    done = set() if force else {cell.hash for cell in store.status(folder, manifest).done}
+    traces = {name: store.Trace("", "") for name in plan.hashes if name not in done}
+    batches = [task.batch for task in tasks_of(plan, folder, traces).values()]
+    kinds = _kinds(batches)
+    costs, rounds = _costs(kinds)
+    return Estimate(
+        manifest,
+        [cell for cell in manifest.cells if cell.hash not in done],
+        len(done),
+        len(batches),
+        _total(kinds, costs),
+        len(kinds),
+        len(costs),
+        rounds,
+    )
+
+
+def _kinds(batches: Sequence[Batch]) -> list[Kind]:
+    """Those with the most to do first."""
+    kinds: dict[str, Kind] = {}
+    for batch in batches:
+        first = built(batch)[0]
+        key = _kind_of(first, len(batch.configs))
+        problem = first.problem
+        numbers = problem.arms * problem.agents * first.runs * len(batch.configs)
+        fresh = Kind(batch, 0, problem.horizon, numbers)
+        kinds[key] = kinds.get(key, fresh)._replace(batches=kinds.get(key, fresh).batches + 1)
+    return sorted(kinds.values(), key=lambda kind: -kind.batches * kind.horizon * kind.numbers)
+
+
+def _kind_of(experiment: Experiment, cells: int) -> str:
+    problem, network, gossip = experiment.problem, experiment.network, experiment.gossip
+    sizes = [problem.agents, problem.arms, problem.horizon, experiment.runs, cells]
+    names = [type(problem).__name__, network and network.family, gossip and gossip.rule]
+    return canonical([sizes, names, experiment.dtype, shape_of(experiment.algorithm)])
+
+
+def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
+    """What the first kinds cost, as many as there is patience for, and the most rounds played."""
+    begun = time.monotonic()
+    costs: dict[int, Cost] = {}
+    most = 0
+    for number, kind in enumerate(kinds):
+        if costs and time.monotonic() - begun > PATIENCE:
+            break
+        costs[number], rounds = _measured(kind.batch)
+        most = max(most, rounds)
+    return costs, most
+
+
+def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
+    """Seconds of all; a kind that was not measured costs what the others do for its size."""
+    measured = [(kinds[number], cost) for number, cost in costs.items()]
+    if not measured:
+        return 0.0
+    once = sum(cost.once for _, cost in measured) / len(measured)
+    batch = sum(cost.batch for _, cost in measured) / len(measured)
+    number = sum(c.round for _, c in measured) / sum(kind.numbers for kind, _ in measured)
+    total = 0.0
+    for place, kind in enumerate(kinds):
+        cost = costs.get(place, Cost(once, batch, number * kind.numbers))
+        total += cost.once + kind.batches * (cost.batch + kind.horizon * cost.round)
+    return total
+
+
+def _measured(batch: Batch) -> tuple[Cost, int]:
+    """What a batch costs, and the rounds that were played to know."""
+    import jax
+
+    from fedbandits.engine.batch import play_each, start_each
+    from fedbandits.engine.chunks import play_chunks
+    from fedbandits.engine.devices import spread
+    from fedbandits.engine.plan import plan
+    from fedbandits.engine.simulate import finish, precision
+
+    experiments = built(batch)
+    first = experiments[0]
+    problem, gossip, runs, seed = first.problem, first.gossip, first.runs, first.seed
+    algorithms = [experiment.algorithm for experiment in experiments]
+
+    def play(rounds: int, folder: Path) -> tuple[float, float]:
+        """Seconds of so many rounds, and of what comes before and after them."""
+        begun = time.perf_counter()
+        starts, stacked, carry = start_each(
+            problem, algorithms, gossip, runs, seed, against=first.against, dtype=first.dtype
+        )
+        ready = time.perf_counter()
+        carry = play_chunks(
+            *(play_each, problem, stacked, starts[0].mix, carry),
+            *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
+            progress=False,
+            rounds_enough=rounds,
+        )
+        played = time.perf_counter()
+        for h, start in enumerate(starts):
+            state = jax.tree.map(lambda leaf, h=h: leaf[h], carry.state)
+            result = finish(start, problem, gossip, state, first.against)
+            store.save_cell(folder, batch.hashes[h], result.dataset)
+        return played - ready, ready - begun + time.perf_counter() - played
+
+    with precision(first.dtype), tempfile.TemporaryDirectory() as folder:
+        chunk = plan(problem, runs * len(experiments)).rounds
+        cold = play(chunk, Path(folder))
+        few = chunk if sum(cold) > PATIENCE / 2 else min(problem.horizon, MOST_CHUNKS * chunk)
+        rounds, beside = play(few, Path(folder))
+    return Cost(max(0.0, sum(cold) - beside - rounds * chunk / few), beside, rounds / few), few
