@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
-.PHONY: reproduce test lint types unit wheel pages beyond bench bench-compare constraints clean
+.PHONY: reproduce test lint types unit quick wheel pages beyond bench bench-compare constraints clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -21,6 +21,11 @@ types: $(READY)
 # Compiled programs and BLAS have threads of their own: two test processes fill two cores.
 unit: $(READY)
 	MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Most of the code in a minute. Compiling takes the most time, so nothing is optimised.
+quick: $(READY)
+	MPLBACKEND=agg XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" \
+		$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 # The wheel as a stranger gets it: built, installed with its dependencies into an empty
 # environment, and used from another folder.

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import xarray as xr
 from hypothesis import strategies as st
 
@@ -55,6 +56,16 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
     "Uniform": fb.Uniform(),
 }
 assert set(ALGORITHMS) == set(REGISTRY), "an algorithm has no instance for the contract tests"
+
+# One of each way to learn and to send stays in `make quick`; the others have tests of their own.
+QUICK = {"FedExp3", "FedHedge", "BlockGossip", "GossipUCB"}
+every_algorithm = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in sorted(REGISTRY)
+    ],
+)
 
 
 @st.composite

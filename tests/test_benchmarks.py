@@ -132,6 +132,7 @@ def test_a_name_that_is_no_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         bench.main(["--only", "b"])
 
 
+@pytest.mark.slow
 def test_a_real_row_in_quick_mode(tmp_path: Path) -> None:
     out = tmp_path / "table.json"
     assert bench.main(["--only", "small", "--quick", "--out", str(out)]) == 0

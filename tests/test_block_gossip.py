@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits import accelerated
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.algorithms.block_learner import Regulariser
 from fedbandits.engine.batch import simulate_each
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
@@ -33,7 +33,7 @@ def compare(engine: Any, run: int, truth: Any, leaf: str) -> None:
 @given(st.data())
 def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
     """Blocks that divide the horizon, that do not, and one longer than it."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    agents, arms, horizon = data.draw(st.sampled_from(SIZES[1:3]))
     gossip = fb.gossip.max_degree(data.draw(connected_networks(agents)))
     block = data.draw(st.sampled_from([1, 2, 3, 5, 13]))
     kappa = data.draw(st.sampled_from([None, accelerated.theorem_momentum(gossip.sigma2)]))
@@ -80,13 +80,14 @@ def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
         *(weights, engine.luck.action[:, 0]),
     )
     compare(engine, 0, truth, "x")
-    assert np.ptp(truth.p[-1], axis=1).min() > 0.01  # something was learned
+    # Something was learned. Three continuous estimates this near to each other: chance below 1e-8.
+    assert np.ptp(truth.p[-1], axis=1).min() > 1e-6
 
 
 @given(st.data())
 def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
     """The oracle gossips every estimate by itself, from the round it was made in."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    agents, arms, horizon = data.draw(st.sampled_from(SIZES[1:3]))
     network = data.draw(connected_networks(agents))
     gossip = fb.gossip.max_degree(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
@@ -102,24 +103,23 @@ def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
         compare(engine, run, truth, "z")
 
 
-@pytest.mark.parametrize(
-    "algorithm", [fb.BlockGossip(0.3, 0.1, 2), fb.AcceleratedFedExp3(0.7, 0.1)]
-)
-def test_federated(algorithm: AnyAlgorithm) -> None:
-    fb.check_federated(algorithm, fb.networks.path(4))
-
-
 def test_blocks_of_different_lengths_in_one_compiled_call() -> None:
+    """Play is uniform in the first two blocks, before anything was fed, and not after them."""
     problem = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=200, seed=5)
     gossip = fb.gossip.max_degree(fb.networks.ring(8))
     before = compilations()
-    blocks = (1, 7, 300)
-    found = simulate_each(problem, [fb.BlockGossip(block=b) for b in blocks], gossip, runs=2)
+    blocks = (1, 7, 99)
+    algorithms = [fb.BlockGossip(block=b) for b in blocks]
+    found = simulate_each(problem, algorithms, gossip, runs=2, dtype="float64")
     assert compilations() == before + 1
-    assert [result.config["algorithm"]["block"] for result in found] == list(blocks)
-    regrets = [float(result.dataset["expected_regret"][:, -1].mean()) for result in found]
-    assert regrets[2] == pytest.approx(found[2].uniform_regret, rel=1e-5)  # nothing was fed
-    assert regrets[1] < 0.9 * regrets[2]
+    for block, result in zip(blocks, found, strict=True):
+        assert result.config["algorithm"]["block"] == block
+        losses = result.dataset["arm_loss"]
+        uniform = losses.mean("arm") - losses.min("arm")
+        apart = abs(result.dataset["expected_regret"] - uniform).max("run").to_numpy()
+        assert apart[: 2 * block].max() < 1e-11
+        # Two sums of 200 losses that agree by chance do not to eight places.
+        assert block == 99 or apart[-1] > 1e-8
 
 
 def test_the_block_is_the_fewest_chebyshev_steps() -> None:
@@ -220,31 +220,37 @@ def test_what_is_missing_without_a_network_is_named() -> None:
         half.distribution(half.init(3, 1), 1)
 
 
-@pytest.mark.parametrize(
-    ("lazy", "regulariser", "shown"),
-    [(True, "minimax", True), (False, "minimax", False), (True, "small_loss", False)],
-)
-def test_the_bound_is_shown_only_where_the_theorem_speaks(
-    lazy: bool, regulariser: Regulariser, shown: bool
-) -> None:
-    gossip = fb.gossip.max_degree(fb.networks.path(4), lazy=lazy)
-    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=24, agents=4)
-    result = fb.simulate(problem, fb.BlockGossip(regulariser=regulariser), gossip, runs=2)
-    assert ("upper bound of BlockGossip" in result.bounds().index) == shown
-
-
-def test_one_vector_of_arms_goes_to_each_neighbour_in_a_round() -> None:
-    """Like FedExp3's: K float32 numbers for each of the 2 · 3 directed edges of a path of 4."""
+@pytest.fixture(scope="module")
+def result() -> fb.Result:
     gossip = fb.gossip.max_degree(fb.networks.path(4))
     problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=24, agents=4)
-    sent, theirs = (
-        fb.simulate(problem, algorithm, gossip, runs=2).communication
-        for algorithm in (fb.BlockGossip(), fb.FedExp3())
-    )
+    return fb.simulate(problem, fb.BlockGossip(), gossip, runs=2)
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "shown"),
+    [
+        ("algorithm", {}, True),
+        ("gossip", {"lazy": False}, False),
+        ("algorithm", {"regulariser": "small_loss"}, False),
+    ],
+)
+def test_the_bound_is_shown_only_where_the_theorem_speaks(
+    result: fb.Result, section: str, change: dict[str, Any], shown: bool
+) -> None:
+    """On a result that says it was played so: the table looks at nothing else."""
+    config = result.config | {section: result.config[section] | change}
+    said = fb.Result(result.dataset.assign_attrs(config=json.dumps(config)))
+    assert ("upper bound of BlockGossip" in said.bounds().index) == shown
+
+
+def test_one_vector_of_arms_goes_to_each_neighbour_in_a_round(result: fb.Result) -> None:
+    """Like FedExp3's: K float32 numbers for each of the 2 · 3 directed edges of a path of 4."""
+    sent = result.communication
     assert (sent["messages"], sent["bytes"]) == (6 / 4, 6 * 3 * 4 / 4)
-    assert (theirs["messages"], theirs["bytes"]) == (sent["messages"], sent["bytes"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm", [fb.BlockGossip(block=6), fb.LinearBlockGossip(np.eye(3), block=6)]
 )

@@ -34,12 +34,13 @@ class Process:
     """A scheduler or a worker, killed at the end if not before."""
 
     def __init__(self, *args: str, path: str = "", ready: str) -> None:
+        paths = filter(None, [path, os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dask", *args, "--no-dashboard"],
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, "PYTHONPATH": ":".join(paths), "PYTHONWARNINGS": "ignore"},
         )
         assert self._process.stderr is not None
         log = iter(self._process.stderr)
@@ -73,7 +74,10 @@ class Cluster:
 
     def worker(self, path: str = "") -> Process:
         alone = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1")
-        return self._start("worker", self.address, *alone, path=path, ready="Registered to")
+        salted = ("--preload", "tests.conftest")  # as this process is
+        return self._start(
+            "worker", self.address, *alone, *salted, path=path, ready="Registered to"
+        )
 
     def _start(self, *args: str, path: str = "", ready: str) -> Process:
         process = Process(*args, path=path, ready=ready)
@@ -117,6 +121,7 @@ def after_the_first_cell(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]
     monkeypatch.setattr(store, "save_cell", save)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_mid_sweep(
     plan: Plan,
     undisturbed: dict[str, bytes],
@@ -138,6 +143,7 @@ def test_a_worker_killed_in_mid_sweep(
     assert cells(tmp_path) == undisturbed
 
 
+@pytest.mark.slow
 def test_the_scheduler_killed_and_restarted(
     plan: Plan,
     undisturbed: dict[str, bytes],

@@ -1,4 +1,9 @@
-"""The four promises of the algorithm contract, for every registered algorithm."""
+"""The four promises of the algorithm contract, for every registered algorithm.
+
+Trajectories are compared in float64, arm by arm. Two programs that round differently would have to
+meet a uniform within 1e-13 of a cumulative probability to play different arms: over all the draws
+of this suite a chance below 1e-6.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +20,23 @@ from fedbandits.arrays import sample
 from fedbandits.engine import mixing, plan, pytrees, rounds
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.simulate import precision
-from fedbandits.engine.trajectory import trajectory
+from fedbandits.engine.trajectory import Trajectory, trajectory
+from fedbandits.sparse_graphs import Floats
 
 from . import oracle
-from .instances import ALGORITHMS, SIZES, connected_networks, random_losses
+from .instances import ALGORITHMS, SIZES, connected_networks, every_algorithm, random_losses
 
 compiled_round = jax.jit(rounds.play_round)
-every_algorithm = pytest.mark.parametrize("name", sorted(REGISTRY))
+RUNS = 2  # of every trajectory, so that a size and an algorithm compile once for all tests
 
 
 def gossip_on(network: fb.Network, lazy: bool = True) -> fb.Gossip:
     return fb.gossip.max_degree(network, lazy=lazy)
+
+
+def played(name: str, losses: Floats, gossip: fb.Gossip, seed: int = 0) -> Trajectory:
+    problem = fb.problems.from_tensor(losses)
+    return trajectory(problem, ALGORITHMS[name], gossip, runs=RUNS, seed=seed)
 
 
 # Federated: Definition 1 of the paper.
@@ -41,10 +52,7 @@ def test_news_travels_one_hop_a_round(name: str, data: st.DataObject) -> None:
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     changed = losses.copy()
     changed[s - 1, u] = 1 - changed[s - 1, u]
-    before, after = (
-        trajectory(fb.problems.from_tensor(x), ALGORITHMS[name], gossip_on(network)).distribution
-        for x in (losses, changed)
-    )
+    before, after = (played(name, x, gossip_on(network)).distribution for x in (losses, changed))
     distance = network.distances(u)
     for v in range(agents):
         unknowing = s + int(distance[v])  # rounds 1, ..., s + d(u, v) cannot know
@@ -54,15 +62,12 @@ def test_news_travels_one_hop_a_round(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", ["FedExp3", "FedHedge", "GossipUCB"])
 def test_news_does_arrive(name: str) -> None:
     """Else the test above could not fail: along a path the news comes exactly on time."""
-    agents, arms, horizon, s = 6, 3, 30, 12
+    agents, arms, horizon, s = 5, 3, 12, 6
     losses = np.full((horizon, agents, arms), 0.5)
     changed = losses.copy()
     changed[s - 1, 0] = [0.0, 0.9, 1.0]
     gossip = gossip_on(fb.networks.path(agents))
-    before, after = (
-        trajectory(fb.problems.from_tensor(x), ALGORITHMS[name], gossip).messages
-        for x in (losses, changed)
-    )
+    before, after = (played(name, x, gossip).messages for x in (losses, changed))
     leaf = "theta" if name == "GossipUCB" else "z"
     for v in range(agents):
         differs = (before[leaf][:, 0, v] != after[leaf][:, 0, v]).any(axis=-1)
@@ -91,7 +96,7 @@ DECLARED = {
 }
 
 
-@every_algorithm
+@pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_what_leaves_is_declared(name: str) -> None:
     gossip = gossip_on(fb.networks.path(2))
     algorithm = ALGORITHMS[name].set_up(Setting(3, 2, gossip))
@@ -110,10 +115,7 @@ def test_nothing_else_leaves(name: str, data: st.DataObject) -> None:
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     changed = losses.copy()
     changed[:, 1:] = 1 - changed[:, 1:]
-    before, after = (
-        trajectory(fb.problems.from_tensor(x), ALGORITHMS[name], fb.gossip.none(network))
-        for x in (losses, changed)
-    )
+    before, after = (played(name, x, fb.gossip.none(network)) for x in (losses, changed))
     np.testing.assert_array_equal(before.distribution[:, :, 0], after.distribution[:, :, 0])
 
 
@@ -132,11 +134,9 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
     gossip = gossip_on(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     seed = data.draw(st.integers(0, 2**32 - 1))
-    engine = trajectory(
-        fb.problems.from_tensor(losses), ALGORITHMS[name], gossip, runs=2, seed=seed
-    )
+    engine = played(name, losses, gossip, seed)
     W = gossip.matrix.toarray()
-    for run in range(2):
+    for run in range(RUNS):
         uniforms = engine.luck.action[:, run]
         if name == "Uniform":  # Algorithm 1 with nothing but exploration
             truth = oracle.fedexp3(losses, W, lambda t: 0.0, lambda t: 1.0, uniforms)
@@ -159,7 +159,7 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
 @given(st.data())
 def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
     """η from the agent's own estimates: 2 sqrt(ln K / ((K/N + 1) (1/2 + min z)))."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    agents, arms, horizon = data.draw(st.sampled_from([(1, 3, 12), (5, 3, 12)]))
     gossip = gossip_on(data.draw(connected_networks(agents)))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     engine = trajectory(fb.problems.from_tensor(losses), REGISTRY[name](), gossip)
@@ -213,16 +213,17 @@ def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
 
 
 @every_algorithm
-def test_one_live_agent_on_numpy_is_the_same_agent(name: str) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_one_live_agent_on_numpy_is_the_same_agent(name: str, seed: int) -> None:
     """The very same lines, on `[K]` arrays, one object per agent, messages passed by hand."""
-    agents, arms, horizon = 5, 3, 40
+    agents, arms, horizon = 5, 3, 12
     network = fb.networks.star(agents)
     gossip = gossip_on(network)
     W = gossip.matrix.toarray()
     linked = network.adjacency.toarray() + np.eye(agents)
-    losses = random_losses(agents, arms, horizon, 3)
+    losses = random_losses(agents, arms, horizon, seed)
     algorithm = ALGORITHMS[name].set_up(Setting(arms, agents, gossip))
-    engine = trajectory(fb.problems.from_tensor(losses), algorithm, gossip)
+    engine = played(name, losses, gossip, seed)
     states = [algorithm.init(arms, agents, (), np.float64) for _ in range(agents)]
     near = network.distances() <= algorithm.hops
     past = [[algorithm.message(state) for state in states]] * (algorithm.hops - 1)  # of zeros
@@ -252,12 +253,12 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str) -> None:
 @every_algorithm
 @given(st.data())
 def test_a_run_does_not_depend_on_its_companions(name: str, data: st.DataObject) -> None:
-    agents, arms, horizon = 5, 3, 12  # of SIZES: a program for each number of runs is enough
+    agents, arms, horizon = 5, 3, 12  # of SIZES
     gossip = gossip_on(data.draw(connected_networks(agents)))
     problem = fb.problems.from_tensor(random_losses(agents, arms, horizon, 7))
     seed = data.draw(st.integers(0, 2**32 - 1))
     alone, among = (
-        trajectory(problem, ALGORITHMS[name], gossip, runs=runs, seed=seed) for runs in (1, 3)
+        trajectory(problem, ALGORITHMS[name], gossip, runs=runs, seed=seed) for runs in (1, RUNS)
     )
     np.testing.assert_array_equal(alone.luck.action, among.luck.action[:, :1])
     np.testing.assert_array_equal(alone.action, among.action[:, :1])
@@ -266,37 +267,30 @@ def test_a_run_does_not_depend_on_its_companions(name: str, data: st.DataObject)
     )
 
 
+@pytest.mark.slow
 @every_algorithm
-def test_runs_batched_differently(name: str) -> None:
-    losses = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=210, seed=5)
-    gossip = gossip_on(fb.networks.ring(8))
-    many = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3, seed=9).dataset
-    few = fb.simulate(losses, ALGORITHMS[name], gossip, runs=2, seed=9).dataset
-    np.testing.assert_array_equal(many["arm_frequency"][:2], few["arm_frequency"])
-    for curve in ("regret", "expected_regret"):
-        np.testing.assert_allclose(many[curve][:2], few[curve], rtol=0, atol=1e-5)
+def test_batches_and_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs at once, or two in chunks of 42 rounds with losses made round by round.
 
-
-@every_algorithm
-def test_other_chunks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=210, seed=5)
+    The losses are the problem's own, whoever plays and with whatever seed. A sum of 210 losses in
+    [0, 1] rounds by less than 210² · 2^-53 = 5e-12.
+    """
+    problem = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=210, seed=5)
     gossip = gossip_on(fb.networks.ring(8))
-    whole = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3).dataset
+    whole = fb.simulate(problem, ALGORITHMS[name], gossip, 3, 9, dtype="float64").dataset
     monkeypatch.setattr(plan, "_ROUNDS", 64)
-    monkeypatch.setattr(plan, "LOSSES", 1)  # losses made round by round
-    parts = fb.simulate(losses, ALGORITHMS[name], gossip, runs=3).dataset
-    np.testing.assert_array_equal(whole["arm_frequency"], parts["arm_frequency"])
-    for curve in ("regret", "expected_regret", "worst_regret"):
-        np.testing.assert_allclose(whole[curve], parts[curve], rtol=0, atol=1e-5)
+    monkeypatch.setattr(plan, "LOSSES", 1)
+    assert plan.plan(problem, 2) == plan.Plan(210, 42, 42, ahead=False)
+    parts = fb.simulate(problem, ALGORITHMS[name], gossip, 2, 9, dtype="float64").dataset
+    np.testing.assert_array_equal(whole["arm_frequency"][:2], parts["arm_frequency"])
+    for curve in ("regret", "expected_regret"):
+        np.testing.assert_allclose(whole[curve][:2], parts[curve], rtol=0, atol=1e-11)
+    losses = problem.block(1, 210).mean(axis=1).cumsum(axis=0)
+    for played_so in (whole, parts):
+        np.testing.assert_allclose(played_so["arm_loss"], losses, rtol=0, atol=1e-11)
 
 
-def test_losses_do_not_depend_on_the_algorithm_or_the_simulation_seed() -> None:
-    problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=50, seed=2)
-    one = fb.simulate(problem, fb.Exp3(), runs=2, seed=0).dataset["arm_loss"]
-    other = fb.simulate(problem, fb.Uniform(), runs=3, seed=7).dataset["arm_loss"]
-    np.testing.assert_array_equal(one, other)
-
-
+@pytest.mark.pinned
 def test_published_numbers_do_not_change() -> None:
     """Golden values: another release of JAX, or another global flag, must not move a result."""
     import jax
@@ -314,41 +308,30 @@ def test_published_numbers_do_not_change() -> None:
 
 
 def test_problem_and_simulation_of_one_seed_are_independent() -> None:
-    """The stream is part of the key: else a problem seeded 0 would predict the arms of seed 0."""
+    """The stream is part of the key: else a problem seeded 0 would predict the arms of seed 0.
+
+    Null: 2,000 independent pairs, whose correlation has the standard deviation 1/sqrt(2000). Five
+    of them are exceeded with probability 6e-7.
+    """
     from fedbandits.streams import ACTIONS, LOSSES, round_key, uniforms
 
     a, b = (
         np.concatenate([np.asarray(uniforms(round_key(s, 0, t), (50,))) for t in range(1, 41)])
         for s in (ACTIONS, LOSSES)
     )
-    assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(a.size)
+    assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(a.size)
 
 
 # One compilation.
 
 
-def test_a_sweep_over_learning_rates_compiles_once() -> None:
-    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=96, agents=6)
-    gossip = gossip_on(fb.networks.ring(6))
+def test_rates_networks_and_seeds_share_a_program() -> None:
+    networks = [fb.networks.ring(7), fb.networks.path(7), fb.networks.star(7)]
+    gossips = [fb.gossip.max_degree, fb.gossip.metropolis, fb.gossip.none]
     before = compilations()
-    for rate in (0.03, 0.1, 0.3, 1):
-        fb.simulate(problem, fb.FedExp3(rate, fb.schedules.power(rate / 10, 1 / 3)), gossip, runs=2)
-    assert compilations() == before + 1
-
-
-def test_networks_of_one_size_compile_once() -> None:
-    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=95, agents=7)
-    build = fb.networks
-    before = compilations()
-    for network in (build.ring(7), build.path(7), build.star(7), build.complete(7)):
-        for make in (fb.gossip.max_degree, fb.gossip.metropolis, fb.gossip.none):
-            fb.simulate(problem, fb.FedExp3(), make(network), runs=2, seed=len(network.edges))
-    assert compilations() == before + 1
-
-
-def test_another_seed_of_the_losses_compiles_nothing() -> None:
-    before = compilations()
-    for seed in range(3):
-        problem = fb.problems.switching(agents=3, arms=3, horizon=94, seed=seed)
-        fb.simulate(problem, fb.Exp3(), runs=2)
+    for seed, rate in enumerate((0.03, 0.1, 1)):
+        problem = fb.problems.switching(agents=7, arms=3, horizon=95, seed=seed)
+        algorithm = fb.FedExp3(rate, fb.schedules.power(rate / 10, 1 / 3))
+        for network in networks:
+            fb.simulate(problem, algorithm, gossips[seed](network), runs=2, seed=seed)
     assert compilations() == before + 1

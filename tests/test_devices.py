@@ -59,20 +59,23 @@ for network, algorithm in (
 fb.simulate(problem, fb.Exp3(), runs=6)
 assert dict(laid[-1].lead.sharding.mesh.shape) == {"runs": 3, "agents": 1}
 
-# float32: rounding may flip an arm, so means within Monte Carlo error.
+# float32: in round 1 all play uniformly; what is expected of round 2 no later arm can have moved.
 narrow = [
-    fb.simulate(problem, fb.FedExp3(0.7, 0.1), fb.gossip.max_degree(grid), runs=8, devices=count)
+    fb.simulate(problem, fb.FedExp3(0.7, 0.1), fb.gossip.max_degree(grid), runs=2, devices=count)
     for count in (1, 4)
 ]
-one, four = (result.band("regret") for result in narrow)
-assert abs(float(one.mean[-1] - four.mean[-1])) < float(one.high[-1] - one.mean[-1])
+one, four = (result.dataset["expected_regret"][:, :2] for result in narrow)
+np.testing.assert_allclose(one, four, rtol=0, atol=1e-6)  # a few float32 numbers in [0, 1]
 print("all the same")
 """
 
 
-def run_with(devices: int, code: str, *arguments: str) -> str:
+def run_with(devices: int, code: str, *arguments: str, flags: str = "") -> str:
     """What a process in which JAX has so many devices prints."""
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(devices)}
+    environment = os.environ | {
+        "JAX_NUM_CPU_DEVICES": str(devices),
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}",
+    }
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=environment,
@@ -85,8 +88,11 @@ def run_with(devices: int, code: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_four_devices_play_as_one() -> None:
-    assert run_with(4, ON_FOUR_DEVICES) == "all the same"
+    """In float64 the same arms; how arrays are spread is decided before code is optimised."""
+    flags = "--xla_backend_optimization_level=0"
+    assert run_with(4, ON_FOUR_DEVICES, flags=flags) == "all the same"
 
 
 # What each number of devices in use finds, as files.
@@ -170,6 +176,7 @@ def test_refused(devices: Any, error: type[Exception], message: str) -> None:
         fb.simulate(PROBLEM, fb.Exp3(), runs=2, devices=devices)
 
 
+@pytest.mark.slow
 def test_a_device_may_be_named() -> None:
     last = jax.devices()[-1]
     named = fb.simulate(PROBLEM, fb.Exp3(), runs=2, devices=[last])

@@ -33,22 +33,23 @@ GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
 
 
 def test_float64_and_float32_agree_to_rounding() -> None:
-    gossip = fb.gossip.max_degree(fb.networks.ring(6))
-    narrow, wide = (
-        fb.simulate(PROBLEM, fb.FedExp3(), gossip, runs=3, dtype=d).dataset["expected_regret"]
-        for d in ("float32", "float64")
-    )
-    np.testing.assert_allclose(narrow, wide, atol=1e-4)
-    assert (np.asarray(narrow) != np.asarray(wide)).any()  # it did compute otherwise
+    """With FedHedge, whose distributions no arm decides: the only difference is rounding.
 
-
-def test_float64_leaves_no_trace() -> None:
+    A round rounds z, at most t, by less than 4 t ε, ε = 2^-24: z is 2 t² ε off after t rounds, and
+    the expected loss η_t = sqrt(ln 3/(1.5 t)) times as much. In 90 rounds that is below 0.004.
+    """
     import jax.numpy as jnp
 
-    fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1, dtype="float64")
-    assert jnp.asarray(1.0).dtype == jnp.float32
+    narrow, wide = (
+        fb.simulate(PROBLEM, fb.FedHedge(), GOSSIP, runs=1, dtype=d).dataset["expected_regret"]
+        for d in ("float32", "float64")
+    )
+    np.testing.assert_allclose(narrow, wide, rtol=0, atol=0.004)
+    assert (np.asarray(narrow) != np.asarray(wide)).any()  # it did compute otherwise
+    assert jnp.asarray(1.0).dtype == jnp.float32  # and left no trace
 
 
+@pytest.mark.slow
 def test_no_exponent_overflows_in_200_000_rounds() -> None:
     """One arm always wins. A raw-weights Exp3 dies at round 14,198 of this."""
     problem = fb.problems.bernoulli([0.0, 1.0, 1.0], horizon=200_000, agents=2)
@@ -183,7 +184,7 @@ def test_stopped_at_any_moment_the_last_checkpoint_stands(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second Ctrl-C ends at once, in the middle of recording or of saving."""
-    problem = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=1500, seed=0)
+    problem = flaky_problem(Flaky(-1, RuntimeError))
     undisturbed = fb.simulate(problem, fb.FedExp3(), GOSSIP, runs=2)
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)  # a checkpoint after every chunk
     owner: Any = Record if moment == "add" else checkpoint.Checkpoint
@@ -207,7 +208,7 @@ def test_stopped_at_any_moment_the_last_checkpoint_stands(
 def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> None:
     losses = Flaky(1234, RuntimeError)
     with pytest.raises(RuntimeError):
-        fb.simulate(flaky_problem(losses), fb.Exp3(), runs=2, checkpoint=tmp_path)
+        fb.simulate(flaky_problem(losses), fb.Exp3(0.1), runs=2, checkpoint=tmp_path)
     losses.asked.clear()
     fb.simulate(flaky_problem(losses), fb.Exp3(0.2), runs=2, checkpoint=tmp_path)
     assert sum(t <= 1000 for t in losses.asked) > 1000
@@ -216,6 +217,7 @@ def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> N
 
 def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it
 
     def losses(t: int) -> np.ndarray[Any, Any]:
         if t == 600 and not pressed:
@@ -224,11 +226,11 @@ def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFi
         return np.full((6, 3), 0.5)
 
     with pytest.raises(KeyboardInterrupt, match="stopped after round 1000 of 1500"):
-        fb.simulate(flaky_problem(losses), fb.Exp3(), runs=1, checkpoint=tmp_path)
+        fb.simulate(flaky_problem(losses), fb.Exp3(0.1), runs=2, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
     caplog.set_level("INFO", logger="fedbandits")
-    fb.simulate(flaky_problem(losses), fb.Exp3(), runs=1, checkpoint=tmp_path)
+    fb.simulate(flaky_problem(losses), fb.Exp3(0.1), runs=2, checkpoint=tmp_path)
     assert caplog.messages == ["going on after round 1000 of 1500"]
 
 
@@ -249,42 +251,43 @@ import fedbandits as fb
 from fedbandits.engine import checkpoint
 
 checkpoint.SECONDS = 0.0
+folder, *modes = sys.argv[1:]
 
 def losses(t):
-    if t == 1100 and sys.argv[2] == "die":
+    if t == 1100 and modes == ["die"]:
         os.kill(os.getpid(), 9)
     return np.random.default_rng(t).uniform(size=(6, 3))
 
 problem = fb.problems.from_function(losses, agents=6, arms=3, horizon=1500, host=True)
 gossip = fb.gossip.max_degree(fb.networks.ring(6))
-where = None if sys.argv[2] == "alone" else sys.argv[1]
-result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2, checkpoint=where)
-result.save(sys.argv[1] + "/" + sys.argv[2] + ".nc")
+for mode in modes:
+    where = None if mode == "alone" else folder
+    result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2, checkpoint=where)
+    result.save(f"{folder}/{mode}.nc")
 """
 
 
+@pytest.mark.slow
 def test_killed_and_run_again_is_bit_identical(tmp_path: Path) -> None:
-    def run(mode: str) -> int:
-        command = [sys.executable, "-c", KILLED, str(tmp_path), mode]
+    def run(*modes: str) -> int:
+        command = [sys.executable, "-c", KILLED, str(tmp_path), *modes]
         return subprocess.run(command, check=False, env=os.environ).returncode
 
     assert run("die") == -signal.SIGKILL
     assert [f.suffix for f in tmp_path.iterdir()] == [".npz"]
-    assert run("again") == 0
-    assert run("alone") == 0
+    assert run("again", "alone") == 0
     again, alone = (fb.load(tmp_path / f"{mode}.nc").dataset for mode in ("again", "alone"))
     assert again.identical(alone)
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    problem = flaky_problem(Flaky(1234, RuntimeError))
     with pytest.raises(RuntimeError):
-        fb.simulate(
-            flaky_problem(Flaky(1234, RuntimeError)), fb.Exp3(), runs=2, checkpoint=tmp_path
-        )
+        fb.simulate(problem, fb.Exp3(0.1), runs=2, checkpoint=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"cannot be read .* delete it to start anew"):
-        fb.simulate(flaky_problem(Flaky(-1, RuntimeError)), fb.Exp3(), runs=2, checkpoint=tmp_path)
+        fb.simulate(problem, fb.Exp3(0.1), runs=2, checkpoint=tmp_path)
 
 
 def test_an_unwritable_checkpoint_directory_is_refused_at_once(tmp_path: Path) -> None:

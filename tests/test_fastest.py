@@ -59,7 +59,7 @@ def test_known_optima(name: str) -> None:
     assert sigma2(network, uniform) == pytest.approx(by_max_degree, abs=1e-4)
     assert sigma2(network, 1 / larger) == pytest.approx(by_larger_degree, abs=1e-4)
     made = gossip.fastest(network)
-    assert made.sigma2 == pytest.approx(optimum, abs=1e-3)
+    assert made.sigma2 == pytest.approx(optimum, abs=1e-4)
     check_valid(made)
 
 
@@ -69,25 +69,22 @@ def test_never_worse_than_the_simple_rules(data: Any) -> None:
     check_valid(gossip.fastest(data.draw(connected_networks(data.draw(st.integers(1, 9))))))
 
 
-def test_cutting_planes_reach_the_semidefinite_optimum() -> None:
+@pytest.mark.slow
+def test_cutting_planes_reach_the_semidefinite_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a graph without symmetries, so that no other processor takes other steps."""
     network = networks.random_geometric(30, 0.35, seed=1)
-    start = gossip.metropolis(network).edge_weights
-    optimum = sigma2(network, fastest.solve_sdp(30, network.edges))
-    by_cuts = sigma2(network, fastest.cutting_planes(30, network.edges, start))
-    assert optimum - 1e-6 <= by_cuts <= optimum + 0.005 * (1 - optimum)
-    by_steps = sigma2(network, fastest.projected_subgradient(30, network.edges, start))
-    assert by_cuts < by_steps < sigma2(network, start)
-
-
-def test_above_the_semidefinite_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = networks.grid(7, 7)
     optimum = gossip.fastest(network)
-    monkeypatch.setattr(fastest, "SDP_AGENTS", 40)
-    made = gossip.fastest(network)
-    check_valid(made)
-    assert 0.995 * optimum.gap <= made.gap <= optimum.gap + 1e-6
+    monkeypatch.setattr(fastest, "SDP_AGENTS", 20)
+    by_cuts = gossip.fastest(network)
+    check_valid(by_cuts)
+    assert 0.995 * optimum.gap <= by_cuts.gap <= optimum.gap + 1e-6
+    monkeypatch.setattr(fastest, "CUT_EDGES", 20)
+    by_steps = gossip.fastest(network)
+    check_valid(by_steps)
+    assert gossip.metropolis(network).gap < by_steps.gap < by_cuts.gap
 
 
+@pytest.mark.slow
 def test_above_the_cutting_plane_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fastest, "CUT_EDGES", 1_000)
     network = networks.random_geometric(600, 0.075, seed=0)  # sparse eigensolver too

@@ -15,21 +15,23 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.algorithms import REGISTRY
 from fedbandits.arrays import Array, played
 
-from .instances import ALGORITHMS
+from .instances import ALGORITHMS, every_algorithm
 
 PATH = fb.networks.path(6)
 RING = fb.networks.ring(6)
 NETWORKS = [PATH, RING, fb.networks.star(6), fb.networks.grid(2, 3), fb.networks.two_clusters(2, 2)]
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
+@every_algorithm
 def test_shipped_algorithms_are_federated(name: str) -> None:
     for network in NETWORKS:
         fb.check_federated(ALGORITHMS[name], network, rounds=20)  # one program for all networks
-    fb.check_federated(ALGORITHMS[name], fb.networks.path(1), rounds=20)
+
+
+def test_one_agent_alone_is_federated() -> None:
+    fb.check_federated(fb.FedExp3(), fb.networks.path(1), rounds=20)
 
 
 # Honest algorithms.

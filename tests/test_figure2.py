@@ -24,6 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
     return out, figure2.reproduce(Options(out, quick=True))
 
 
+@pytest.mark.slow
 def test_files(made: tuple[Path, Section]) -> None:
     out, section = made
     networks = ("complete", "grid", "rgg")
@@ -33,7 +34,13 @@ def test_files(made: tuple[Path, Section]) -> None:
     assert sorted(path.name for path in out.iterdir()) == expected == sorted(section.files)
 
 
+@pytest.mark.slow
 def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: tuple[Path, Section]) -> None:
+    """Null: the levels of 16 other runs, FedExp3's 29.5 to 30.0 and GossipUCB's 74.3 to 74.4.
+
+    Runs have a standard deviation of 1.5 and of 0.05. So means of two are 44.4 to 44.8 apart, with
+    one of 1.05, and the tolerance is 5.6 of them away.
+    """
     table = pd.read_csv(made[0] / "figure2.csv")
     assert list(table) == ["network", "algorithm", "time", "mean", "low", "high", "runs"]
     end = {(row["network"], row["algorithm"]): row for row in table.to_dict("records")}
@@ -42,15 +49,20 @@ def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: tuple[Path, Section]
         ours, theirs = (end[network, name] for name in ("FedExp3", "GossipUCB"))
         assert ours["time"] == theirs["time"] == 1478
         assert ours["mean"] < theirs["low"] - 20
-        # Two runs have a band of 12.7 standard errors either way; ten have 2.3.
-        assert ours["mean"] - theirs["mean"] == pytest.approx(-45, abs=5)
+        assert ours["mean"] - theirs["mean"] == pytest.approx(-45, abs=6.5)
     assert made[1].paragraphs[0].count("below on") == 3
 
 
+@pytest.mark.slow
 def test_recommendations_are_genres(made: tuple[Path, Section]) -> None:
+    """Null: by six other seeds, the agent least sure of Film-Noir prefers it by log-odds of 1.9.
+
+    Their standard deviation is 0.27: seven of them to no preference. On the grid they are 0.96 and
+    0.18, and one agent in ten may differ.
+    """
     out, section = made
     result = fb.load(out / "figure2_grid_fedexp3.nc")
-    assert set(np.unique(result.recommended_arm)) == {"Film-Noir"}
+    assert float((result.recommended_arm == "Film-Noir").mean()) > 0.9
     assert result.dataset.sizes["agent"] == 129
     assert result.config["problem"]["source"] == "ml-latest-small-2016-10.zip"
     rows = {row[0]: row[1] for row in section.tables[1].rows}
@@ -70,6 +82,7 @@ def test_what_is_played_on() -> None:
     np.testing.assert_array_equal(square.edges, fb.networks.grid(6, 6).edges)
 
 
+@pytest.mark.slow
 def test_published_values_stand_only_beside_the_same_size(made: tuple[Path, Section]) -> None:
     out, section = made
     assert "published" not in section.tables[0].columns
@@ -94,6 +107,7 @@ def test_data_by_name_or_path(tmp_path: Path) -> None:
         figure2.load(str(tmp_path / "nowhere.zip"))
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_real_report_in_a_real_browser(made: tuple[Path, Section], tmp_path: Path) -> None:
     out, section = made

@@ -92,7 +92,7 @@ def test_large_networks_flood_like_small_ones(
 
 def test_nothing_is_flooded_without_a_network() -> None:
     gossip = fb.gossip.none(fb.networks.path(4))
-    problem = fb.problems.bernoulli([0.1, 0.5], horizon=5, agents=4)
+    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=5, agents=4)
     mix = mixing.mixer(gossip, Listener(2), "float64")
     x = np.arange(8.0).reshape(2, 1, 4)
     np.testing.assert_array_equal(mix.combine("flood", x, None), x)

@@ -59,8 +59,8 @@ class LinearBlockGossip(Algorithm[BlockState]):
         >>> import fedbandits as fb
         >>> problem = fb.problems.linear(agents=16, arms=200, horizon=100, dimension=5)
         >>> gossip = fb.gossip.max_degree(fb.networks.grid(4, 4))
-        >>> result = fb.simulate(problem, fb.LinearBlockGossip(), gossip, runs=2)
-        >>> result.config["algorithm"]["block"]
+        >>> setting = fb.algorithms.base.Setting(200, 16, gossip, problem.actions)
+        >>> fb.LinearBlockGossip().set_up(setting).block
         9
 
     Reference:
