@@ -240,8 +240,9 @@ def precision(kept: Kept) -> str:
         "95% intervals over runs, whose differences are paired. Coins: losses of 0 and 1 with a "
         "gap of 0.05; small: losses up to 0.1 with a gap of 0.01. Four agents on a ring, four arms."
     )
-    found = markdown(measure.COLUMNS, measure.rows(kept["precision"]["cells"]), note)
-    return f"{found}\nBy `python benchmarks/precision.py`.\n"
+    pairs = measure.pairs(kept["precision"]["cells"])
+    found = markdown(measure.COLUMNS, [measure.row(pair) for pair in pairs], note)
+    return f"{measure.finding(pairs)}\n\n{found}\nBy `python benchmarks/precision.py`.\n"
 
 
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {

@@ -28,6 +28,7 @@ GIVEN = (
     r"\b\d/(?:\d|η|sqrt)|η/2|\+ 1\b|0\.01 · t\^|γ_T < 1|\b3d\b|of length at most 1",  # formulas
     r"sqrt\((?:2 ln K|14 N)|\(2BT\)|0\.29 · sqrt\(1 -",
     r"in \[0, 1\]|ratings from 1 to 5|: 100 is guessing, 0 is|below 0|exit status 1|below 1 where",
+    r"at most 100,000 cells",
     r"up to 256 agents|leaves 1% of the disagreement|one mean 0\.3, the others 0\.5",
     # What was tried.
     r"the 24 cases|on 5 and 6|12 candidates|best of (?:13|25)|luckiest of 25",

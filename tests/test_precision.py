@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from benchmarks import precision as measured
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.engine import mixing
-from fedbandits.engine.simulate import DType, precision, prepare
+from fedbandits.engine.simulate import FLOAT32_ROUNDS, DType, precision, prepare
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
@@ -41,6 +42,7 @@ def test_float32_beyond_what_was_measured_warns() -> None:
         problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=horizon)
         prepare(problem, fb.Exp3(), None, 2, 0, "current", dtype)
 
+    assert FLOAT32_ROUNDS == measured.FLOAT32_ROUNDS == 1_000_000
     with pytest.warns(UserWarning, match=r'1,000,001 rounds .* pass dtype="float64"'):
         begin(1_000_001, "float32")
     begin(1_000_000, "float32")
