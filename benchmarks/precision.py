@@ -132,9 +132,10 @@ def finding(measured: Sequence[Pair]) -> str:
         f"{p.algorithm}, {p.problem}, T = {p.horizon:,}: {p.apart.mean:+.1f}%" for p in off
     )
     return (
-        f"Up to {FLOAT32_ROUNDS:,} rounds float32 is off by at most {most:.2f}% in the {len(sharp)} "
-        f"cases whose interval is at most ± 1%; in the other {len(vague)}, with up to ± {widest:.0f}%, "
-        f"{seen} intervals leave out 0. Beyond, off by more than 1% and more than chance: {beyond}."
+        f"Up to {FLOAT32_ROUNDS:,} rounds float32 is off by at most {most:.2f}% in the "
+        f"{len(sharp)} cases whose interval is at most ± 1%; in the other {len(vague)}, with up to "
+        f"± {widest:.0f}%, {seen} intervals leave out 0. Beyond, off by more than 1% and more than "
+        f"chance: {beyond}."
     )
 
 
