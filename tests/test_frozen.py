@@ -108,7 +108,7 @@ def test_a_key_folded_with_the_round_is_a_function_of_it() -> None:
     key = jax.random.key(3)
     problem = problem_of(lambda t: jax.random.uniform(jax.random.fold_in(key, t), (2, 3)))
     drawn = play(problem).dataset["arm_loss"].diff("time").to_numpy()
-    assert len(np.unique(drawn.round(6))) == drawn.size
+    assert np.ptp(drawn, axis=0).min() > 1e-3  # what is frozen differs by rounding alone
 
 
 @pytest.mark.parametrize(
