@@ -247,5 +247,5 @@ def test_addresses(address: str) -> None:
 
 def test_without_dask(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(SweepError, match=r"pip install 'fedbandits\[cluster\]'"):
+    with pytest.raises(SweepError, match=r"pip install '\.\[cluster\]'"):
         run_sweep(plan, tmp_path, COMMAND, scheduler="tcp://127.0.0.1:1")

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.config import ConfigError
-from fedbandits.engine import over_draws
+from fedbandits.config import ConfigError, build
+from fedbandits.engine import batch, over_draws
 from fedbandits.problems.redrawn import loss_seeds, redraw
 from fedbandits.results import interval
+from fedbandits.sweeps import store
+from fedbandits.sweeps.listing import as_csv
 from fedbandits.sweeps.plan import make_plan
+from fedbandits.sweeps.run import run_sweep
 
 from .instances import SMALL_CONFIG
 
@@ -151,5 +156,105 @@ def test_in_a_configuration(tmp_path: Path) -> None:
     failed = CliRunner().invoke(app, other)
     assert failed.exit_code == 2
     assert "draws is 2 there and 3 here" in failed.stderr
-    with pytest.raises(ConfigError, match=r"draws is for a single experiment; .* problem\.seed"):
-        make_plan(file, ["algorithm.learning_rate=[0.1, 0.2]"])
+
+
+SWEEP = "draws = 2\n" + SMALL_CONFIG.replace(
+    'name = "FedExp3"', 'name = "FedExp3"\nlearning_rate = [0.1, 0.3]'
+)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sweep") / "sweep.toml"
+    path.write_text(SWEEP)
+    return path
+
+
+@pytest.fixture(scope="module")
+def swept(file: Path) -> Path:
+    folder = file.parent / "out"
+    assert len(run_sweep(make_plan(file), folder, ["fedbandits"]).done) == 2
+    return folder
+
+
+def test_in_a_sweep(file: Path, swept: Path) -> None:
+    plan = make_plan(file)
+    data = fb.load_experiment(swept)
+    assert data["regret"].dims == ("learning_rate", "draw", "run", "time")
+    assert data["arm_loss"].dims == ("learning_rate", "draw", "time", "arm")
+    assert data["final_regret"].dims == ("learning_rate", "draw", "run")
+    rows = list(csv.DictReader(as_csv(swept, *known(swept)).splitlines()))
+    for place, cell in enumerate(plan.sweep.cells):
+        alone = build(cell.config, file).simulate()
+        stored = fb.load(store.cell_path(swept, plan.hashes[place]))
+        assert stored.config == alone.config
+        assert stored.sample == ("draw", 2)
+        # Batched differently: the same but for rounding.
+        xr.testing.assert_allclose(stored.dataset, alone.dataset, rtol=1e-5, atol=1e-5)
+        one = data.isel(learning_rate=place)
+        np.testing.assert_array_equal(one["regret"], stored.dataset["regret"])
+        np.testing.assert_array_equal(one["final_regret"], stored.dataset["regret"][..., -1])
+        limits = [float(rows[place][f"final_regret{end}"]) for end in ("", "_low", "_high")]
+        at_end = stored.dataset["regret"].isel(time=-1).mean("run")
+        assert limits == pytest.approx(list(interval(at_end.to_numpy())))
+
+
+def known(folder: Path) -> tuple[store.Manifest, store.Status]:
+    manifest = store.read_manifest(folder)
+    return manifest, store.status(folder, manifest)
+
+
+def test_cells_with_other_numbers_of_draws_are_joined(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text("draws = [2, 3]\n" + SMALL_CONFIG)
+    run_sweep(make_plan(file), tmp_path / "out", ["fedbandits"])
+    regret = fb.load_experiment(tmp_path / "out")["final_regret"]
+    assert regret.dims == ("draws", "draw", "run")
+    assert regret["draw"].to_numpy().tolist() == [0, 1, 2]
+    missing = regret.isnull().to_numpy()
+    assert missing.sum() == 2  # the third draw of the first cell, in both runs
+    assert missing[0, 2].all()
+
+
+def test_a_sweep_goes_on_after_the_draws_that_are_done(
+    file: Path, swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out, seeds = make_plan(file), tmp_path / "out", []
+    simulate_each = batch.simulate_each
+
+    def stopped(*args: Any, **kwargs: Any) -> list[fb.Result]:
+        seeds.append(int(args[0].seed))
+        if len(seeds) == 2:
+            raise KeyboardInterrupt
+        return simulate_each(*args, **kwargs)
+
+    monkeypatch.setattr(batch, "simulate_each", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(plan, out, ["fedbandits"])
+    assert len(run_sweep(plan, out, ["fedbandits"]).done) == 2
+    first, second = loss_seeds(build(plan.sweep.cells[0].config, file).problem, 2)
+    assert seeds == [first, second, second]
+    for name in plan.hashes:
+        there = store.cell_path(swept, name).read_bytes()
+        assert store.cell_path(out, name).read_bytes() == there
+    assert not (out / "under_way").exists()
+    # Played anew by force, nothing that waits there is taken.
+    seeds[:] = [0]
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(plan, out, ["fedbandits"], force=True)
+    seeds.clear()
+    seeds.extend([0, 0])
+    run_sweep(plan, out, ["fedbandits"], force=True)
+    assert seeds[2:] == [first, second]
+
+
+def test_a_configuration_that_cannot_be_drawn_anew_is_refused_before_the_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "losses.csv").write_text("time,agent,arm,loss\n1,0,0,0.5\n1,0,1,0.5\n")
+    file = tmp_path / "stored.toml"
+    table = '[problem]\nname = "from_table"\ntable = "losses.csv"\n[algorithm]\nname = "Exp3"\n'
+    file.write_text("draws = 2\n" + table)
+    for changes in ([], ["algorithm.learning_rate=[0.1, 0.2]"]):
+        with pytest.raises(ConfigError, match=r"stored\.toml.*not drawn by a seed"):
+            make_plan(file, changes)

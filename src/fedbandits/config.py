@@ -253,6 +253,10 @@ def build(
             f"{source}: [problem] has {problem.agents} agents but [network] has {network.agents}; "
             "make them equal"
         )
+    if "draws" in settings:
+        from .engine.over_draws import draw_seeds
+
+        _call(draw_seeds, place("draws"), problem, settings.get("seed", 0), settings["draws"])
     matrix = section("gossip", "network", network=network)
     if theorem:
         rates = algorithms.REGISTRY[table["name"]].from_theorem  # type: ignore[attr-defined]

@@ -21,42 +21,61 @@ MOST = 10_000
 
 
 def simulate_over_draws(
-    play: Callable[[Problem, int], results.Result],
+    play: Callable[[Problem, int], Sequence[results.Result]],
     problem: Problem,
     seed: int,
     draws: int,
     kept: Path | None = None,
-) -> results.Result:
+) -> list[results.Result]:
     """What is found on several draws of the losses, along a first dimension `draw`.
 
     Draw 0 has the problem as it is and the agents' randomness of `seed`; draw d has other losses
     and the randomness of `seed + d`.
 
     Args:
-        play: gives the result of a problem with a seed.
+        play: gives the results of a problem with a seed, one for each algorithm.
         problem: the losses.
         seed: of the agents' randomness in draw 0.
         draws: how many.
         kept: how the files begin in which draws that are done wait for the others; none by default.
     """
+    seeds = draw_seeds(problem, seed, draws)
+    played: list[Sequence[results.Result]] = []
+    for d, drawn in enumerate(seeds):
+        files = [] if kept is None else _files(kept, d)
+        if not files:
+            played.append(play(redraw(problem, drawn) if d else problem, seed + d))
+            if kept is not None:
+                _keep(played[-1], kept, d)
+        else:
+            played.append([results.load(file) for file in files])
+    joined = [_joined(each, seeds) for each in zip(*played, strict=True)]
+    if kept is not None:
+        for d in range(len(seeds)):
+            for file in _files(kept, d):
+                file.unlink()
+    return joined
+
+
+def draw_seeds(problem: Problem, seed: int, draws: int) -> tuple[int, ...]:
+    """The seeds of the losses; refuses what cannot be drawn so often."""
     draws = checks.whole(draws, "draws", least=2, most=MOST)
     checks.seed32(checks.seed32(seed) + draws - 1, "seed + draws - 1")
-    seeds = loss_seeds(problem, draws)
-    played, files = [], []
-    for d, drawn in enumerate(seeds):
-        each = redraw(problem, drawn) if d else problem
-        if kept is None:
-            played.append(play(each, seed + d))
-            continue
-        file = kept.with_name(f"{kept.name}-{d}.nc")
-        if not file.exists():
-            play(each, seed + d).save(file)
-        played.append(results.load(file))
-        files.append(file)
-    joined = _joined(played, seeds)
-    for file in files:
-        file.unlink()
-    return joined
+    return loss_seeds(problem, draws)
+
+
+def _keep(played: Sequence[results.Result], kept: Path, d: int) -> None:
+    """Write the results of a draw; the first is the last to be written, so that all are there."""
+    for h in reversed(range(len(played))):
+        played[h].save(kept.with_name(f"{kept.name}-{d}-{h}.nc"))
+
+
+def _files(kept: Path, d: int) -> list[Path]:
+    """Where the results of a draw that is done are, in the order of the algorithms."""
+    if not kept.with_name(f"{kept.name}-{d}-0.nc").exists():
+        return []
+    found = kept.parent.glob(f"{kept.name}-{d}-*.nc")
+    return sorted(found, key=lambda file: int(file.stem.rpartition("-")[2]))
 
 
 def _joined(played: Sequence[results.Result], seeds: Sequence[int]) -> results.Result:

@@ -111,7 +111,7 @@ def simulate(
         with precision(dtype):
             start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
         kept = Checkpoint(checkpoint, {**start.config, "against": against}).path.with_suffix("")
-    found = simulate_over_draws(play, problem, seed, draws, kept)
+    [found] = simulate_over_draws(lambda *drawn: [play(*drawn)], problem, seed, draws, kept)
     return replace(found, gossip=gossip)
 
 

@@ -37,7 +37,7 @@ class Kind(NamedTuple):
 
     Attributes:
         batch: the first of them.
-        batches: how many they are.
+        batches: how many they are, one for each draw of the losses.
         horizon: T.
         numbers: what a round updates: arms × agents × runs × cells.
     """
@@ -123,7 +123,8 @@ def _kinds(batches: Sequence[Batch]) -> list[Kind]:
         problem = first.problem
         numbers = problem.arms * problem.agents * first.runs * len(batch.configs)
         fresh = Kind(batch, 0, problem.horizon, numbers)
-        kinds[key] = kinds.get(key, fresh)._replace(batches=kinds.get(key, fresh).batches + 1)
+        known = kinds.get(key, fresh)
+        kinds[key] = known._replace(batches=known.batches + (first.draws or 1))
     return sorted(kinds.values(), key=lambda kind: -kind.batches * kind.horizon * kind.numbers)
 
 

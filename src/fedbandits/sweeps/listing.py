@@ -18,7 +18,7 @@ logger = logging.getLogger("fedbandits")
 
 
 class FinalRegret(NamedTuple):
-    """Regret at T: the mean over runs, and a 95% interval for it."""
+    """Regret at T: the mean over runs, or draws of the losses, and a 95% interval for it."""
 
     mean: float
     low: float
@@ -32,7 +32,8 @@ def final_regret(folder: Path, cell: store.StoredCell) -> FinalRegret:
     from fedbandits.results import band
 
     arrays, _ = read_arrays(store.cell_path(folder, cell.hash), ["regret"])
-    at_end = xr.DataArray(arrays["regret"][:, -1], dims="run")
+    values = arrays["regret"][..., -1]
+    at_end = xr.DataArray(values, dims=("draw", "run")[-values.ndim :])
     return FinalRegret(*(float(x) for x in band(at_end)))
 
 

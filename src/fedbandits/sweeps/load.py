@@ -27,7 +27,7 @@ FINAL = {"final_regret": "regret", "final_expected_regret": "expected_regret"}
 CALENDAR = ("units", "calendar")
 """What makes dates of the numbers that a file has for them."""
 
-JOINED = ("run", "time")
+JOINED = ("draw", "run", "time")
 """Dimensions that may differ between cells: what a cell does not have is NaN."""
 
 
@@ -37,7 +37,8 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     Parameters that are zipped share a dimension, named after the first of them. Cells that are
     missing are NaN. Where cells differ in their agents or arms, what is kept for each of these is
     left out, and the attribute `left_out` says so. Rounds have their coordinate `date` where it is
-    the same in all cells.
+    the same in all cells. With `draws` in the configuration, `draw` is the first of a result's own
+    dimensions.
 
     Args:
         folder: what `fedbandits run` wrote.
@@ -53,14 +54,13 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     manifest = store.read_manifest(folder)
     if isinstance(variables, str):
         raise TypeError(f"variables must be a list of names: write [{variables!r}]")
-    wanted = _wanted(variables)
+    wanted = {name: _dimensions(name, manifest) for name in _wanted(variables)}
     cells = _read(Path(folder), manifest, wanted)
     coordinates, left_out = _common([values for values, _ in cells.values()])
     sizes = [len(axis.values) for axis in manifest.axes]
     dimensions = [axis.names[0] for axis in manifest.axes]
     data: dict[str, Any] = {}
-    for name in wanted:
-        own = _dimensions(name)
+    for name, own in wanted.items():
         if not set(own) & set(left_out):
             inside = {dimension: coordinates[dimension] for dimension in own}
             data[name] = ([*dimensions, *own], _stacked(cells, name, sizes, inside))
@@ -93,19 +93,20 @@ def _wanted(variables: Sequence[str] | None) -> list[str]:
     return known if variables is None else list(variables)
 
 
-def _dimensions(name: str) -> tuple[str, ...]:
-    return ("run",) if name in FINAL else DIMENSIONS[name]
+def _dimensions(name: str, manifest: store.Manifest) -> tuple[str, ...]:
+    own = ("run",) if name in FINAL else DIMENSIONS[name]
+    return ("draw", *own) if "draws" in manifest.config else own
 
 
 def _read(
-    folder: Path, manifest: store.Manifest, wanted: Sequence[str]
+    folder: Path, manifest: store.Manifest, wanted: Mapping[str, tuple[str, ...]]
 ) -> dict[Position, tuple[Values, str]]:
     """The finished cells by position: their values, and what their regret is against."""
     said = store.status(folder, manifest)
     for path, fault in said.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
     names = {FINAL.get(name, name) for name in wanted}
-    names.update(dimension for name in wanted for dimension in _dimensions(name))
+    names.update(dimension for own in wanted.values() for dimension in own)
     cells: dict[Position, tuple[Values, str]] = {}
     for cell in said.done:
         path = store.cell_path(folder, cell.hash)
@@ -116,7 +117,7 @@ def _read(
                 f"{path} cannot be read ({error}); its cell counts as missing", stacklevel=3
             )
             continue
-        finals = {name: values[FINAL[name]][:, -1] for name in wanted if name in FINAL}
+        finals = {name: values[FINAL[name]][..., -1] for name in wanted if name in FINAL}
         cells[tuple(cell.position)] = {**values, **finals}, against
     if not cells:
         raise ValueError(
@@ -165,7 +166,8 @@ def _common(cells: Sequence[Values]) -> tuple[Values, dict[str, str]]:
     """Coordinates that fit all cells, and for those that none fits, why."""
     coordinates: Values = {}
     left_out: dict[str, str] = {}
-    for name in sorted({name for own in DIMENSIONS.values() for name in own} & set(cells[0])):
+    known = {"draw"}.union(*DIMENSIONS.values())
+    for name in sorted(known & set(cells[0])):
         each = [cell[name] for cell in cells]
         if all(np.array_equal(each[0], other) for other in each[1:]):
             coordinates[name] = each[0]

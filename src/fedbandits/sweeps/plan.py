@@ -49,11 +49,6 @@ def make_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
     source = Path(path)
     config = read_config(source, overrides)
     sweep = expand(config, str(source))
-    if sweep.axes and "draws" in config:
-        raise ConfigError(
-            f"{source}: draws is for a single experiment; a sweep has a list of seeds, as in "
-            "problem.seed = [0, 1, 2]"
-        )
     hashes = tuple(cell_hash(cell.config, source.parent) for cell in sweep.cells)
     _refuse_twins(sweep.cells, hashes, source)
     groups = _groups(sweep.cells, source, overrides)

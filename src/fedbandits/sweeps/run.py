@@ -20,12 +20,21 @@ from . import store
 from .identity import cell_hash, files_of, made_here
 from .plan import Plan
 from .progress import CellProgress
-from .sharing import Missing, Task, claimed, kept_for_cluster, leave, refuse_if_kept_for_cluster
+from .sharing import (
+    Missing,
+    Task,
+    claimed,
+    kept_for_cluster,
+    kept_in,
+    leave,
+    refuse_if_kept_for_cluster,
+)
 from .store import SweepError
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from fedbandits.problems import Problem
     from fedbandits.results import Result
 
 logger = logging.getLogger("fedbandits")
@@ -220,7 +229,7 @@ def play_batch(batch: Batch, checkpoint: Path | None = None) -> list[Played]:
     Returns:
         what came of each, in their order.
     """
-    resumed = checkpoint is not None and any(checkpoint.glob("*.npz"))
+    resumed = checkpoint is not None and any(kept_in(checkpoint))
     together = _attempt(batch, checkpoint)
     if together[0].dataset is not None or (len(batch.configs) == 1 and not resumed):
         return together
@@ -254,20 +263,28 @@ def in_one_line(error: Exception) -> str:
 
 def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
     from fedbandits.engine.batch import simulate_each
+    from fedbandits.engine.over_draws import simulate_over_draws
 
     experiments = built(batch)
     first = experiments[0]
-    return simulate_each(
-        first.problem,
-        [experiment.algorithm for experiment in experiments],
-        first.gossip,
-        first.runs,
-        first.seed,
-        against=first.against,
-        dtype=first.dtype,
-        checkpoint=checkpoint,
-        progress=False,
-    )
+
+    def play(problem: Problem, seed: int) -> list[Result]:
+        return simulate_each(
+            problem,
+            [experiment.algorithm for experiment in experiments],
+            first.gossip,
+            first.runs,
+            seed,
+            against=first.against,
+            dtype=first.dtype,
+            checkpoint=checkpoint,
+            progress=False,
+        )
+
+    if first.draws is None:
+        return play(first.problem, first.seed)
+    kept = None if checkpoint is None else checkpoint / "draw"
+    return simulate_over_draws(play, first.problem, first.seed, first.draws, kept)
 
 
 def built(batch: Batch) -> list[Experiment]:

@@ -65,8 +65,13 @@ class Task(NamedTuple):
 
     def forget(self) -> None:
         """Remove its checkpoint, if there is one."""
-        for path in self.place.glob("*.npz"):
+        for path in kept_in(self.place):
             path.unlink(missing_ok=True)
+
+
+def kept_in(place: Path) -> list[Path]:
+    """The checkpoint of a batch, and its draws of the losses that are done."""
+    return [*place.glob("*.npz"), *place.glob("*.nc")]
 
 
 @contextmanager
