@@ -188,6 +188,11 @@ def cells(headline: Headline, kept: Kept, suffix: str = "") -> list[str]:
     return [by_column.get(column, "-") for column in headline.columns]
 
 
+def number(text: str) -> float:
+    """What a table says, as a number."""
+    return float(text.replace(",", ""))
+
+
 def paper(kept: Kept) -> str:
     """The paper's numbers beside ours, and how far another processor moves these."""
     rows, moves = [], []
@@ -196,8 +201,8 @@ def paper(kept: Kept) -> str:
         elsewhere = cells(headline, kept, "_older")[1]
         rows.append((headline.label, published, f"{measured} ({span})", elsewhere))
         if elsewhere != measured:
-            low, high = (float(end) for end in span.split(" to "))
-            moves.append(abs(float(elsewhere) - float(measured)) / (high - low))
+            low, high = (number(end) for end in span.split(" to "))
+            moves.append(abs(number(elsewhere) - number(measured)) / max(high - low, 1e-9))
     columns = ("at T, mean over agents", "the paper", "here (95%)", "older processor")
     by = f", by at most {max(moves):.0%} of their intervals' width" if moves else ""
     note = (
@@ -231,7 +236,7 @@ def speed(kept: Kept) -> str:
         ),
     ]
     columns = ("whole `fb.simulate` after compiling, K = 20", "time")
-    return f"{markdown(columns, rows)}\nBy `make bench`.\n"
+    return f"{markdown(columns, rows)}\nFrom the tables in `benchmarks/RESULTS.md`.\n"
 
 
 def precision(kept: Kept) -> str:

@@ -107,3 +107,13 @@ def test_algorithms_of_ones_own_are_answered_too_and_stay_ordinary_classes() -> 
     assert copy.copy(own) == pickle.loads(pickle.dumps(own)) == own.with_values(rate=0.5) == own
     assert list(inspect.signature(Own).parameters) == ["rate", "other"]
     assert list(inspect.signature(fb.Exp3).parameters) == ["learning_rate", "exploration"]
+
+
+def test_an_algorithm_that_takes_anything_is_given_it() -> None:
+    class Wrapped(fb.FedExp3):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+
+    assert Wrapped(learning_rate=0.3).learning_rate == fb.schedules.constant(0.3)
+    with pytest.raises(TypeError, match="learing_rate"):
+        Wrapped(learing_rate=0.3)

@@ -341,3 +341,34 @@ def test_cells_with_other_dates_have_none_in_common(tmp_path: Path) -> None:
     plan = make_plan(tmp_path / "sales.toml", [])
     run_sweep(plan, tmp_path / "out", ["fedbandits", "run", "sales.toml"])
     assert "date" not in fb.load_experiment(tmp_path / "out").coords
+
+
+def one_of_each(**columns: Any) -> pd.DataFrame:
+    rows = {"time": [1, 2, 1, 2], "agent": ["a", "a", "b", "b"], "arm": ["x", "x", "x", "x"]}
+    table = pd.DataFrame(rows | {"loss": [0.0, 1.0, 0.0, 1.0]} | columns)
+    return pd.concat([table, table.assign(arm="y")])
+
+
+def test_numbers_among_objects_are_numbers() -> None:
+    times = pd.Series([2, 1, 2, 1], dtype=object)
+    assert fb.problems.from_table(one_of_each(time=times)).block(1, 2)[:, 0, 0].tolist() == [1, 0]
+
+
+def test_dates_that_files_cannot_hold_are_refused() -> None:
+    far = ["3000-01-01", "3000-01-02"] * 2
+    with pytest.raises(ValueError, match="3000-01-01 is outside 1678 to 2262"):
+        fb.problems.from_table(one_of_each(time=far))
+
+
+def test_a_label_as_a_number_and_as_text_is_refused() -> None:
+    agents = pd.Series([1, 1, "1", "1"], dtype=object)
+    with pytest.raises(ValueError, match="has 1 as a number and as text"):
+        fb.problems.from_table(one_of_each(agent=agents))
+
+
+def test_rounds_are_not_drawn_on_axes_with_dates() -> None:
+    dated = fb.problems.from_table(one_of_each(time=["2025-01-01", "2025-01-02"] * 2))
+    ax = fb.simulate(dated, fb.Uniform(), runs=1).plot()
+    plain = fb.simulate(fb.problems.from_table(one_of_each()), fb.Uniform(), runs=1)
+    with pytest.raises(ValueError, match="the axes have dates"):
+        plain.plot(ax)

@@ -130,3 +130,9 @@ def test_losses_that_happen_to_be_the_same_are_welcome(problem: fb.Problem) -> N
 def test_constant_is_yes_or_no() -> None:
     with pytest.raises(TypeError, match="constant must be True or False, not 1"):
         problem_of(lambda t: VALUES, constant=1)
+
+
+def test_losses_that_are_computed_again_for_their_gradient_are_welcome() -> None:
+    """jax.checkpoint has a program inside whose constants are arguments."""
+    losses = jax.checkpoint(lambda t: jnp.asarray(VALUES) * (t % 2))
+    play(problem_of(losses))

@@ -258,3 +258,16 @@ def test_a_configuration_that_cannot_be_drawn_anew_is_refused_before_the_run(
     for changes in ([], ["algorithm.learning_rate=[0.1, 0.2]"]):
         with pytest.raises(ConfigError, match=r"stored\.toml.*not drawn by a seed"):
             make_plan(file, changes)
+
+
+def test_more_draws_than_memory_holds_are_refused() -> None:
+    with pytest.raises(ValueError, match="what is recorded of"):
+        fb.simulate(PROBLEM, fb.Exp3(), runs=200_000, draws=10_000)
+
+
+def test_tuning_draws_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text("draws = 2\n" + SMALL_CONFIG)
+    failed = CliRunner().invoke(app, ["tune", str(file), "--out", str(tmp_path / "out")])
+    assert failed.exit_code == 2
+    assert "leave draws out" in failed.stderr

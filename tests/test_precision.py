@@ -10,8 +10,7 @@ import pytest
 import fedbandits as fb
 from benchmarks import precision as measured
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine import mixing
-from fedbandits.engine.simulate import FLOAT32_ROUNDS, DType, precision, prepare
+from fedbandits.engine import mixing, simulate
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
@@ -35,19 +34,20 @@ def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> N
         assert abs(apart.mean()) < 6 * apart.std(ddof=1) / np.sqrt(60) + 1e-3, name
 
 
-def test_float32_beyond_what_was_measured_warns() -> None:
-    """And says so before the first round; float64 does not, nor a million rounds."""
-
-    def begin(horizon: int, dtype: DType) -> None:
-        problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=horizon)
-        prepare(problem, fb.Exp3(), None, 2, 0, "current", dtype)
-
-    assert FLOAT32_ROUNDS == measured.FLOAT32_ROUNDS == 1_000_000
-    with pytest.warns(UserWarning, match=r'1,000,001 rounds .* pass dtype="float64"'):
-        begin(1_000_001, "float32")
-    begin(1_000_000, "float32")
-    with precision("float64"):
-        begin(1_000_001, "float64")
+@pytest.mark.parametrize("draws", [None, 2])
+def test_float32_beyond_what_was_measured_warns(
+    draws: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, at the caller's line; float64 does not, nor a horizon that was measured."""
+    assert simulate.FLOAT32_ROUNDS == measured.FLOAT32_ROUNDS == 1_000_000
+    problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=12)
+    monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 11)
+    with pytest.warns(UserWarning, match=r'12 rounds .* pass dtype="float64"') as said:
+        fb.simulate(problem, fb.Exp3(), runs=2, draws=draws)
+    assert [warning.filename for warning in said] == [__file__]
+    assert not simulate.doubts(problem, fb.Exp3(), "float64")
+    monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 12)
+    assert not simulate.doubts(problem, fb.Exp3(), "float32")
 
 
 def products(lowered: str) -> list[str]:

@@ -42,15 +42,17 @@ def explained(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except TypeError:
-            refuse_unknown(function.__name__, inspect.signature(function).parameters, kwargs)
+            refuse_unknown(function.__name__, inspect.signature(function), kwargs)
             raise
 
     return cast(F, called)
 
 
-def refuse_unknown(owner: str, takes: Iterable[str], given: Iterable[str]) -> None:
+def refuse_unknown(owner: str, takes: inspect.Signature, given: Iterable[str]) -> None:
     """Refuse the first parameter of `given` that `owner` does not take."""
-    names = list(takes)
+    if any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values()):
+        return  # it takes whatever it is given, and knows itself what to refuse
+    names = list(takes.parameters)
     for name in given:
         if name not in names:
             there_are = f" It takes {', '.join(names)}" if names else ": it takes none"

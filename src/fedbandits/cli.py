@@ -429,11 +429,13 @@ def plot(
     from .sweeps.listing import curves
 
     shown = curves(files)
-    names = [name for _, name in shown]
-    stems = [name or file.stem for file, name in shown]
     results = [load(file) for file, _ in shown]
-    labels = label or (names if all(names) else None)
-    _save_plot(plot_regret(named(results, labels, stems)), out)
+    others = [
+        (file.stem, result) for (file, name), result in zip(shown, results, strict=True) if not name
+    ]
+    told = iter(named([r for _, r in others], None, [stem for stem, _ in others]) if others else ())
+    labels = label or [name or next(told) for _, name in shown]
+    _save_plot(plot_regret(named(results, labels)), out)
     _say_written([out])
 
 

@@ -81,9 +81,14 @@ def plot_regret(
         dates: time is the date where all results have dates, else the round.
     """
     ax = new_axes(height=3.4 + 0.15 * len(results)) if ax is None else ax
+    dated = bool(ax.lines) and ax.get_xlabel() == "date"
     # What the axes have already cannot be changed into dates.
-    dates = dates and (not ax.lines or ax.get_xlabel() == "date")
+    dates = dates and (not ax.lines or dated)
     dates = dates and all("date" in result.dataset.coords for result in results.values())
+    if dated and not dates:
+        raise ValueError(
+            "the axes have dates, and a result has rounds alone; give it axes of its own"
+        )
     for label, result in results.items():
         # Continue where earlier lines of the same axes left off.
         times_round, place = divmod(len(ax.lines), len(COLOURS))

@@ -314,7 +314,8 @@ class Result:
         """The curves over time: a row for each recorded round t, with means over runs.
 
         Columns: `regret`, `expected_regret`, each with its 95% limits in `..._low` and `..._high`,
-        and `worst_regret`; before them what else is known of a round. Everything there is, agent
+        and `worst_regret` (with draws, the mean of each draw's own worst agent); before them what
+        else is known of a round. Everything there is, agent
         by agent and run by run, is in `dataset`.
         """
         data = self.dataset

@@ -174,7 +174,7 @@ def _refuse_arguments(
             f"{cls.__name__} has no parameter 'from_theorem': write "
             f"{cls.__name__}.from_theorem(gossip, arms=K, horizon=T)"
         )
-    checks.refuse_unknown(cls.__name__, signature.parameters, kwargs)
+    checks.refuse_unknown(cls.__name__, signature, kwargs)
     try:
         signature.bind_partial(*args, **kwargs)
     except TypeError as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits import checks, results
+from fedbandits.interrupts import calm
 from fedbandits.problems.base import Problem
 from fedbandits.problems.redrawn import loss_seeds, redraw
 
@@ -44,9 +45,10 @@ def simulate_over_draws(
     for d, drawn in enumerate(seeds):
         files = [] if kept is None else _files(kept, d)
         if not files:
-            played.append(play(redraw(problem, drawn) if d else problem, seed + d))
-            if kept is not None:
-                _keep(played[-1], kept, d)
+            with calm():  # what has been played is kept
+                played.append(play(redraw(problem, drawn) if d else problem, seed + d))
+                if kept is not None:
+                    _keep(played[-1], kept, d)
         else:
             played.append([results.load(file) for file in files])
     joined = [_joined(each, seeds) for each in zip(*played, strict=True)]

@@ -63,7 +63,7 @@ def _uses_round(jaxpr: Any) -> bool:
 
 def _constants(jaxpr: Any) -> list[bytes]:
     """Every array and number that was there when a function was traced."""
-    found = [_bytes(value) for value in jaxpr.consts]
+    found = [_bytes(value) for value in getattr(jaxpr, "consts", ())]  # an open one has none
     for equation in jaxpr.eqns:
         found += [_bytes(x.val) for x in equation.invars if isinstance(x, Literal)]
         for inside in jax.tree.leaves(equation.params):

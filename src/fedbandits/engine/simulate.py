@@ -29,7 +29,7 @@ from .contract import check_contract
 from .devices import one_per_core, spread
 from .flooding import first_state, own
 from .mixing import Mixer, mixer
-from .over_draws import simulate_over_draws
+from .over_draws import draw_seeds, simulate_over_draws
 from .plan import plan
 from .purity import check_traced
 from .record import Record, check_runs
@@ -43,7 +43,7 @@ one_per_core()
 DType = Literal["float32", "float64"]
 
 FLOAT32_ROUNDS = 1_000_000
-"""Up to here float32 finds float64's regret, as far as was measured: benchmarks/RESULTS.md."""
+"""The longest horizon on which float32 was measured to be good enough: benchmarks/RESULTS.md."""
 
 
 @checks.explained
@@ -97,6 +97,9 @@ def simulate(
         >>> fb.simulate(problem, fb.FedExp3(), gossip, runs=2).dataset.sizes["run"]
         2
     """
+    _check_arguments(problem, algorithm, gossip, against, dtype)
+    for doubt in doubts(problem, algorithm.set_up(setting_of(problem, gossip)), dtype):
+        warnings.warn(doubt, stacklevel=3)
 
     def play(losses: Problem, agents_seed: int) -> Result:
         return _simulate(
@@ -106,6 +109,7 @@ def simulate(
 
     if draws is None:
         return play(problem, seed)
+    check_runs(check_runs(runs, problem) * len(draw_seeds(problem, seed, draws)), problem)
     kept = None
     if checkpoint is not None:
         with precision(dtype):
@@ -113,6 +117,24 @@ def simulate(
         kept = Checkpoint(checkpoint, {**start.config, "against": against}).path.with_suffix("")
     [found] = simulate_over_draws(lambda *drawn: [play(*drawn)], problem, seed, draws, kept)
     return replace(found, gossip=gossip)
+
+
+def doubts(problem: Problem, algorithm: AnyAlgorithm, dtype: DType) -> list[str]:
+    """What can be played, but is hardly meant; the algorithm is set up."""
+    found = []
+    unheard = algorithm.rounds_before_learning
+    if unheard >= problem.horizon:
+        found.append(
+            f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and the "
+            f"problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps"
+        )
+    if dtype == "float32" and problem.horizon > FLOAT32_ROUNDS:
+        found.append(
+            f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
+            f"{FLOAT32_ROUNDS:,} up to which it was measured beside float64; pass "
+            'dtype="float64", which takes up to twice as long'
+        )
+    return found
 
 
 def _simulate(
@@ -130,13 +152,6 @@ def _simulate(
     """`simulate` on one draw of the losses."""
     with precision(dtype):
         start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
-        unheard = start.algorithm.rounds_before_learning
-        if unheard >= problem.horizon:
-            warnings.warn(
-                f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and "
-                f"the problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps",
-                stacklevel=5,
-            )
         where = spread(devices, runs, problem.agents)
         keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
         with interrupts.calm():
@@ -306,13 +321,6 @@ def _check_arguments(
         raise ValueError(f"against must be 'current' or 'final', not {against!r}")
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
-    if dtype == "float32" and problem.horizon > FLOAT32_ROUNDS:
-        warnings.warn(
-            f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
-            f"{FLOAT32_ROUNDS:,} up to which regret was measured to be float64's; pass "
-            'dtype="float64", which takes up to twice as long',
-            stacklevel=5,
-        )
 
 
 def _check_names(problem: Problem, gossip: Gossip | None) -> None:

@@ -260,13 +260,26 @@ def _rounds(
     from pandas.api.types import is_numeric_dtype
 
     seen, distinct = pd.factorize(column)
-    labels = pd.Series(distinct, name=column.name)
+    labels = pd.Series(distinct, name=column.name).infer_objects()
     numbers = is_numeric_dtype(labels)
     # Two labels may be one moment, in other offsets.
     order, rounds = pd.factorize(labels if numbers else _dates(labels), sort=True)
     _, first = np.unique(order, return_index=True)
-    dates = None if numbers else np.asarray(rounds, "datetime64[ns]")
+    dates = None if numbers else _in_nanoseconds(rounds, column.name)
     return order[seen], labels.iloc[first], dates
+
+
+def _in_nanoseconds(moments: Any, name: Hashable) -> np.ndarray[Any, Any]:
+    """Dates as files hold them, from 1678 to 2262; refuses others, which would wrap around."""
+    exact = np.asarray(moments)
+    dates = exact.astype("datetime64[ns]")
+    wrapped = dates.astype(exact.dtype) != exact
+    if wrapped.any():
+        raise ValueError(
+            f"the table's {name} {exact[wrapped][0].astype('datetime64[D]')} is outside 1678 to "
+            "2262; give rounds as numbers instead"
+        )
+    return dates
 
 
 def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -300,6 +313,9 @@ def _numbered(
 
     codes, labels = pd.factorize(column, sort=order is None)
     names = [str(label) for label in labels]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{what} has {twice} as a number and as text; make them one kind")
     if order is None:
         return codes, tuple(names)
     index = pd.Index([str(name) for name in order])  # a network's names are text, numbers too

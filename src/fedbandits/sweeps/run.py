@@ -180,6 +180,7 @@ def play_here(tasks: Mapping[int, Task]) -> Generator[int]:
         before = len(left)
         for number, task in tasks.items():
             if number in left:
+                refuse_if_kept_for_cluster(task.folder)  # it may have come since
                 with claimed(task.place) as mine:
                     if not mine:
                         continue
@@ -231,7 +232,11 @@ def play_batch(batch: Batch, checkpoint: Path | None = None) -> list[Played]:
     """
     resumed = checkpoint is not None and any(kept_in(checkpoint))
     together = _attempt(batch, checkpoint)
-    if together[0].dataset is not None or (len(batch.configs) == 1 and not resumed):
+    if together[0].dataset is None and checkpoint is not None and resumed:
+        for file in kept_in(checkpoint):
+            file.unlink()
+        together = _attempt(batch, checkpoint)
+    if together[0].dataset is not None or len(batch.configs) == 1:
         return together
     alone = [
         _attempt(Batch(batch.source, [config], [name]))[0]

@@ -127,6 +127,8 @@ def request(
     source = Path(path)
     wanted = dict(knobs.parse_range(text) for text in ranges)
     experiment = load_config(source, overrides)
+    if experiment.draws is not None:
+        raise ConfigError(f"{source}: tune draws the losses anew by itself; leave draws out")
     config = _tables(source, overrides)
     if config["algorithm"].get(THEOREM):
         raise ConfigError(

@@ -98,9 +98,7 @@ class Report:
         for name, results in (("tuned", self.tuned), ("given", self.given)):
             for agent in AGENTS:
                 columns[f"{name}, {agent}"] = _values(results, agent, "draw")
-            columns[f"{name}, worst agent is"] = [
-                result.dataset["agent"].to_numpy()[result.worst_agent] for result in results
-            ]
+            columns[f"{name}, worst agent is"] = [result.worst_agent for result in results]
         return pd.DataFrame(columns)
 
 
