@@ -72,10 +72,9 @@ print("all the same")
 
 def run_with(devices: int, code: str, *arguments: str, flags: str = "") -> str:
     """What a process in which JAX has so many devices prints."""
-    environment = os.environ | {
-        "JAX_NUM_CPU_DEVICES": str(devices),
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}",
-    }
+    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(devices)}
+    if flags:
+        environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=environment,
