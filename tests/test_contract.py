@@ -126,7 +126,13 @@ def eta_anytime(agents: int, arms: int, c: float) -> oracle.Rate:
     return lambda t: c * np.sqrt(np.log(arms) / ((arms / agents + 1) * t))
 
 
-@pytest.mark.parametrize("name", ["FedExp3", "Exp3", "FedHedge", "Uniform"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FedExp3",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("Exp3", "FedHedge", "Uniform")),
+    ],
+)
 @given(st.data())
 def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
     agents, arms, horizon = data.draw(st.sampled_from(SIZES))
@@ -155,7 +161,7 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["FedExp3", "Exp3"])
+@pytest.mark.parametrize("name", ["FedExp3", pytest.param("Exp3", marks=pytest.mark.slow)])
 @given(st.data())
 def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
     """η from the agent's own estimates: 2 sqrt(ln K / ((K/N + 1) (1/2 + min z)))."""
