@@ -77,7 +77,7 @@ def run_with(devices: int, code: str, *arguments: str, flags: str = "") -> str:
     """What a process in which JAX has so many devices prints."""
     environment = os.environ | {
         "JAX_NUM_CPU_DEVICES": str(devices),
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
     }
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
