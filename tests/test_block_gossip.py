@@ -20,7 +20,7 @@ from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
 
 from . import oracle_block_gossip as oracle
-from .instances import SIZES, connected_networks, random_losses, sent_by
+from .instances import ORACLE_SIZES, connected_networks, random_losses, sent_by
 from .oracle import Float, softmax
 
 
@@ -33,7 +33,7 @@ def compare(engine: Any, run: int, truth: Any, leaf: str) -> None:
 @given(st.data())
 def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
     """Blocks that divide the horizon, that do not, and one longer than it."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES[1:3]))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     gossip = fb.gossip.max_degree(data.draw(connected_networks(agents)))
     block = data.draw(st.sampled_from([1, 2, 3, 5, 13]))
     kappa = data.draw(st.sampled_from([None, accelerated.theorem_momentum(gossip.sigma2)]))
@@ -88,7 +88,7 @@ def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
 @given(st.data())
 def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
     """The oracle gossips every estimate by itself, from the round it was made in."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES[1:3]))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     network = data.draw(connected_networks(agents))
     gossip = fb.gossip.max_degree(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
