@@ -91,6 +91,7 @@ def test_the_accelerators_way_plays_the_same_arms(monkeypatch: pytest.MonkeyPatc
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, RuntimeError])
 def test_a_batch_goes_on_from_its_checkpoint(
     ending: type[BaseException], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -125,6 +126,7 @@ def test_a_batch_goes_on_from_its_checkpoint(
     assert caplog.messages == []
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_written_is_the_disks_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
 
 from . import oracle_block_gossip as oracle
-from .instances import SIZES, connected_networks, random_losses
+from .instances import ORACLE_SIZES, connected_networks, random_losses, sent_by
 from .oracle import Float, softmax
 
 
@@ -33,7 +33,7 @@ def compare(engine: Any, run: int, truth: Any, leaf: str) -> None:
 @given(st.data())
 def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
     """Blocks that divide the horizon, that do not, and one longer than it."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES[1:3]))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     gossip = fb.gossip.max_degree(data.draw(connected_networks(agents)))
     block = data.draw(st.sampled_from([1, 2, 3, 5, 13]))
     kappa = data.draw(st.sampled_from([None, accelerated.theorem_momentum(gossip.sigma2)]))
@@ -58,12 +58,13 @@ def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
         compare(engine, run, truth, "x")
 
 
-@pytest.mark.parametrize("best_loss", [None, 40.0])
+@pytest.mark.parametrize("best_loss", [None, pytest.param(40.0, marks=pytest.mark.slow)])
 def test_small_loss_equals_the_oracle(best_loss: float | None) -> None:
     algorithm = fb.BlockGossip(block=2, regulariser="small_loss", best_loss=best_loss)
     check_regulariser(algorithm, oracle.small_loss(2, 5, 3, best_loss))
 
 
+@pytest.mark.slow
 def test_best_of_both_worlds_equals_the_oracle() -> None:
     algorithm = fb.BlockGossip(block=2, regulariser="best_of_both_worlds")
     check_regulariser(algorithm, oracle.best_of_both_worlds(2, 5, 3))
@@ -87,7 +88,7 @@ def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
 @given(st.data())
 def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
     """The oracle gossips every estimate by itself, from the round it was made in."""
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES[1:3]))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     network = data.draw(connected_networks(agents))
     gossip = fb.gossip.max_degree(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
@@ -103,6 +104,7 @@ def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
         compare(engine, run, truth, "z")
 
 
+@pytest.mark.slow
 def test_blocks_of_different_lengths_in_one_compiled_call() -> None:
     """Play is uniform in the first two blocks, before anything was fed, and not after them."""
     problem = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=200, seed=5)
@@ -227,6 +229,7 @@ def result() -> fb.Result:
     return fb.simulate(problem, fb.BlockGossip(), gossip, runs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "change", "shown"),
     [
@@ -244,10 +247,12 @@ def test_the_bound_is_shown_only_where_the_theorem_speaks(
     assert ("upper bound of BlockGossip" in said.bounds().index) == shown
 
 
-def test_one_vector_of_arms_goes_to_each_neighbour_in_a_round(result: fb.Result) -> None:
+def test_one_vector_of_arms_goes_to_each_neighbour_in_a_round() -> None:
     """Like FedExp3's: K float32 numbers for each of the 2 · 3 directed edges of a path of 4."""
-    sent = result.communication
-    assert (sent["messages"], sent["bytes"]) == (6 / 4, 6 * 3 * 4 / 4)
+    gossip = fb.gossip.max_degree(fb.networks.path(4))
+    problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=24, agents=4)
+    sent = sent_by(problem, fb.BlockGossip(), gossip)
+    assert (sent.messages, sent.bytes) == (6 / 4, 6 * 3 * 4 / 4)
 
 
 @pytest.mark.slow

@@ -78,6 +78,7 @@ def test_communication_of_an_older_file_without_bytes_by_leaf(saved: Path, tmp_p
     assert communication_line(loaded).endswith("leaves the agent: z (estimate)")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default:the theorem's")
 def test_a_warning_is_one_line(small: Path, tmp_path: Path) -> None:
     done = call("run", small, "--out", tmp_path, "--set", "algorithm.from_theorem=true")

@@ -89,6 +89,7 @@ def test_overrides_do_not_need_the_section(tmp_path: Path) -> None:
     assert experiment.network.agents == 4
 
 
+@pytest.mark.slow
 def test_no_network_is_needed_when_nothing_is_sent(tmp_path: Path) -> None:
     experiment = load_config(write(tmp_path, ALONE))
     assert experiment.gossip is None

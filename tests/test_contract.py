@@ -24,7 +24,14 @@ from fedbandits.engine.trajectory import Trajectory, trajectory
 from fedbandits.sparse_graphs import Floats
 
 from . import oracle
-from .instances import ALGORITHMS, SIZES, connected_networks, every_algorithm, random_losses
+from .instances import (
+    ALGORITHMS,
+    ORACLE_SIZES,
+    SIZES,
+    connected_networks,
+    every_algorithm,
+    random_losses,
+)
 
 compiled_round = jax.jit(rounds.play_round)
 RUNS = 2  # of every trajectory, so that a size and an algorithm compile once for all tests
@@ -126,10 +133,16 @@ def eta_anytime(agents: int, arms: int, c: float) -> oracle.Rate:
     return lambda t: c * np.sqrt(np.log(arms) / ((arms / agents + 1) * t))
 
 
-@pytest.mark.parametrize("name", ["FedExp3", "Exp3", "FedHedge", "Uniform"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FedExp3",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("Exp3", "FedHedge", "Uniform")),
+    ],
+)
 @given(st.data())
 def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     network = data.draw(connected_networks(agents))
     gossip = gossip_on(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
@@ -155,11 +168,11 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["FedExp3", "Exp3"])
+@pytest.mark.parametrize("name", ["FedExp3", pytest.param("Exp3", marks=pytest.mark.slow)])
 @given(st.data())
 def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
     """η from the agent's own estimates: 2 sqrt(ln K / ((K/N + 1) (1/2 + min z)))."""
-    agents, arms, horizon = data.draw(st.sampled_from([(1, 3, 12), (5, 3, 12)]))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     gossip = gossip_on(data.draw(connected_networks(agents)))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     engine = trajectory(fb.problems.from_tensor(losses), REGISTRY[name](), gossip)
@@ -179,7 +192,7 @@ def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
 @given(st.data())
 def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
     """From the oracle's state each time, since a tie broken otherwise changes all that follows."""
-    agents, arms, _ = data.draw(st.sampled_from(SIZES))
+    agents, arms, _ = data.draw(st.sampled_from(ORACLE_SIZES))
     network = data.draw(connected_networks(agents))
     gossip = gossip_on(network)
     W = gossip.matrix.toarray()
@@ -269,25 +282,29 @@ def test_a_run_does_not_depend_on_its_companions(name: str, data: st.DataObject)
 
 @pytest.mark.slow
 @every_algorithm
-def test_batches_and_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three runs at once, or two in chunks of 42 rounds with losses made round by round.
+def test_simulate_plays_the_same_arms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three runs in chunks of four rounds, with losses made round by round, are two runs in one.
 
-    The losses are the problem's own, whoever plays and with whatever seed. A sum of 210 losses in
-    [0, 1] rounds by less than 210² · 2^-53 = 5e-12.
+    A sum of 12 numbers in [0, 1] rounds by less than 12² · 2^-53 = 2e-14.
     """
-    problem = fb.problems.activated_bernoulli(agents=8, arms=4, horizon=210, seed=5)
-    gossip = gossip_on(fb.networks.ring(8))
-    whole = fb.simulate(problem, ALGORITHMS[name], gossip, 3, 9, dtype="float64").dataset
-    monkeypatch.setattr(plan, "_ROUNDS", 64)
+    agents, arms, horizon = 5, 3, 12
+    gossip = gossip_on(fb.networks.path(agents))
+    problem = fb.problems.activated_bernoulli(agents, arms, horizon, seed=5)
+    losses = problem.block(1, horizon).astype(np.float64)
+    run = played(name, losses, gossip, seed=9)
+    monkeypatch.setattr(plan, "_ROUNDS", 4)
     monkeypatch.setattr(plan, "LOSSES", 1)
-    assert plan.plan(problem, 2) == plan.Plan(210, 42, 42, ahead=False)
-    parts = fb.simulate(problem, ALGORITHMS[name], gossip, 2, 9, dtype="float64").dataset
-    np.testing.assert_array_equal(whole["arm_frequency"][:2], parts["arm_frequency"])
-    for curve in ("regret", "expected_regret"):
-        np.testing.assert_allclose(whole[curve][:2], parts[curve], rtol=0, atol=1e-11)
-    losses = problem.block(1, 210).mean(axis=1).cumsum(axis=0)
-    for played_so in (whole, parts):
-        np.testing.assert_allclose(played_so["arm_loss"], losses, rtol=0, atol=1e-11)
+    assert plan.plan(problem, 3) == plan.Plan(12, 4, 4, ahead=False)
+    data = fb.simulate(problem, ALGORITHMS[name], gossip, runs=3, seed=9, dtype="float64").dataset
+    mean = losses.mean(axis=1)  # [T, K]
+    np.testing.assert_allclose(data["arm_loss"], mean.cumsum(axis=0), rtol=0, atol=1e-13)
+    plays = (run.action[..., None] == np.arange(arms)).sum(axis=2).cumsum(axis=0)  # [T, R, K]
+    found = data["arm_frequency"][:RUNS] * data["time"] * agents
+    np.testing.assert_array_equal(found.round(6), plays.transpose(1, 0, 2))
+    expected = np.einsum("trvk,tk->rt", run.distribution, mean) / agents
+    best = mean.cumsum(axis=0).min(axis=1)
+    regret = data["expected_regret"][:RUNS]
+    np.testing.assert_allclose(regret, expected.cumsum(axis=1) - best, rtol=0, atol=1e-11)
 
 
 @pytest.mark.pinned

@@ -15,6 +15,9 @@ import pytest
 import fedbandits as fb
 from fedbandits.engine.devices import spread
 
+# How arrays are spread is decided before code is optimised, which takes half of the time.
+PLAIN = "--xla_backend_optimization_level=0"
+
 PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=20, seed=0)
 
 # In a process of its own: the number of devices is fixed when JAX starts.
@@ -72,9 +75,10 @@ print("all the same")
 
 def run_with(devices: int, code: str, *arguments: str, flags: str = "") -> str:
     """What a process in which JAX has so many devices prints."""
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(devices)}
-    if flags:
-        environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+    environment = os.environ | {
+        "JAX_NUM_CPU_DEVICES": str(devices),
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip(),
+    }
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=environment,
@@ -89,9 +93,7 @@ def run_with(devices: int, code: str, *arguments: str, flags: str = "") -> str:
 
 @pytest.mark.slow
 def test_four_devices_play_as_one() -> None:
-    """In float64 the same arms; how arrays are spread is decided before code is optimised."""
-    flags = "--xla_backend_optimization_level=0"
-    assert run_with(4, ON_FOUR_DEVICES, flags=flags) == "all the same"
+    assert run_with(4, ON_FOUR_DEVICES, flags=PLAIN) == "all the same"
 
 
 # What each number of devices in use finds, as files.
@@ -126,8 +128,8 @@ def test_the_same_bits_on_as_many_devices_however_many_there_are(tmp_path: Path)
         for other in others:
             assert other.dataset.identical(first.dataset)
     losses = {used: results[0].dataset["arm_loss"] for used, results in found.items()}
-    for used in (2, 4):
-        np.testing.assert_allclose(losses[used], losses[1], rtol=1e-6)
+    for used in (2, 4):  # of 36 float32 numbers the sums in two orders
+        np.testing.assert_allclose(losses[used], losses[1], rtol=36 * 2**-23)
 
 
 ODD_AND_EVEN = """
@@ -157,7 +159,7 @@ print("all the same")
 
 @pytest.mark.slow
 def test_in_float64_any_number_of_devices_plays_the_same_arms() -> None:
-    assert run_with(4, ODD_AND_EVEN) == "all the same"
+    assert run_with(4, ODD_AND_EVEN, flags=PLAIN) == "all the same"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ from fedbandits.engine.plan import Plan, plan
 from fedbandits.engine.record import Record
 from fedbandits.engine.trajectory import trajectory
 
+from .instances import sent_by
+
+slow = pytest.mark.slow
 PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=0)
 GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
 
@@ -49,7 +52,7 @@ def test_float64_and_float32_agree_to_rounding() -> None:
     assert jnp.asarray(1.0).dtype == jnp.float32  # and left no trace
 
 
-@pytest.mark.slow
+@slow
 def test_no_exponent_overflows_in_200_000_rounds() -> None:
     """One arm always wins. A raw-weights Exp3 dies at round 14,198 of this."""
     problem = fb.problems.bernoulli([0.0, 1.0, 1.0], horizon=200_000, agents=2)
@@ -62,6 +65,7 @@ def test_no_exponent_overflows_in_200_000_rounds() -> None:
         assert float(result.dataset["arm_frequency"][0, -1, 0]) > 0.99
 
 
+@slow
 def test_no_exploration_at_all_stays_finite() -> None:
     problem = fb.problems.bernoulli([0.2, 0.9], horizon=3000, agents=3)
     result = fb.simulate(problem, fb.Exp3(2.0, exploration=0), runs=4)
@@ -100,7 +104,13 @@ def test_regret_of_the_sampled_arms_worked_out_by_hand() -> None:
     np.testing.assert_allclose(final["regret"], (incurred.mean(2) - at_end[:, None]).T, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["FedExp3", "Exp3", "FedHedge", "GossipUCB", "Uniform"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FedExp3",
+        *(pytest.param(n, marks=slow) for n in ("Exp3", "FedHedge", "GossipUCB", "Uniform")),
+    ],
+)
 def test_one_agent_one_round(name: str) -> None:
     problem = fb.problems.from_tensor([[[0.25, 0.75]]])
     gossip = fb.gossip.max_degree(fb.networks.path(1))
@@ -160,7 +170,13 @@ def flaky_problem(losses: Any) -> fb.Problem:
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
-    "algorithm", [fb.FedExp3(), fb.GossipUCB(), fb.Exp3Coop(hops=3)], ids=lambda a: type(a).__name__
+    "algorithm",
+    [
+        fb.FedExp3(),
+        pytest.param(fb.GossipUCB(), marks=slow),
+        pytest.param(fb.Exp3Coop(hops=3), marks=slow),
+    ],
+    ids=lambda a: type(a).__name__,
 )
 def test_resumed_is_bit_identical(
     error: type[BaseException], algorithm: fb.algorithms.AnyAlgorithm, tmp_path: Path
@@ -267,7 +283,7 @@ for mode in modes:
 """
 
 
-@pytest.mark.slow
+@slow
 def test_killed_and_run_again_is_bit_identical(tmp_path: Path) -> None:
     def run(*modes: str) -> int:
         command = [sys.executable, "-c", KILLED, str(tmp_path), *modes]
@@ -338,13 +354,18 @@ def test_progress_shows_rate_and_time_left(
 def test_messages_and_bytes(
     algorithm: Any, gossip: fb.Gossip | None, messages: float, sent: float
 ) -> None:
-    result = fb.simulate(PROBLEM, algorithm, gossip, runs=1)
-    assert result.communication["messages"] == pytest.approx(messages)
-    assert result.communication["bytes"] == pytest.approx(sent)
-    assert result.communication["leaves"] == {k: v.kind for k, v in algorithm.leaves.items()}
-    by_leaf = result.communication["leaf_bytes"]
-    assert by_leaf.keys() == algorithm.leaves.keys()
-    assert sum(by_leaf.values()) == pytest.approx(sent)
+    found = sent_by(PROBLEM, algorithm, gossip)
+    assert found.messages == pytest.approx(messages)
+    assert found.bytes == pytest.approx(sent)
+    assert found.leaves == {k: v.kind for k, v in algorithm.leaves.items()}
+    assert found.leaf_bytes.keys() == algorithm.leaves.keys()
+    assert sum(found.leaf_bytes.values()) == pytest.approx(sent)
+
+
+def test_a_result_says_what_was_sent() -> None:
+    gossip = fb.gossip.random_edge(fb.networks.ring(6))
+    sent = fb.simulate(PROBLEM, fb.FedExp3(), gossip, runs=1).communication
+    assert sent == sent_by(PROBLEM, fb.FedExp3(), gossip)._asdict()
 
 
 # What is refused.
@@ -426,8 +447,8 @@ class OneNumber(Odd):
 
 
 def test_bytes_follow_the_message_not_the_arms() -> None:
-    sent = fb.simulate(PROBLEM, OneNumber(), GOSSIP, runs=1).communication
-    assert (sent["messages"], sent["bytes"]) == (2, 2 * 4)
+    sent = sent_by(PROBLEM, OneNumber(), GOSSIP)
+    assert (sent.messages, sent.bytes) == (2, 2 * 4)
 
 
 class OddMessage(Odd): ...

@@ -16,6 +16,8 @@ from fedbandits.arrays import Array, played
 from fedbandits.engine import mixing
 from fedbandits.engine.trajectory import trajectory
 
+from .instances import sent_by
+
 
 class Heard(NamedTuple):
     own: Array
@@ -96,18 +98,17 @@ def test_nothing_is_flooded_without_a_network() -> None:
     mix = mixing.mixer(gossip, Listener(2), "float64")
     x = np.arange(8.0).reshape(2, 1, 4)
     np.testing.assert_array_equal(mix.combine("flood", x, None), x)
-    result = fb.simulate(problem, Listener(2), gossip, runs=1)
-    assert result.communication["bytes"] == 0
+    assert sent_by(problem, Listener(2), gossip).bytes == 0
 
 
 def test_bytes_of_a_flood_count_every_record_passed_on() -> None:
     """Path of 4, two hops: ends pass 2 records to 1 neighbour, the others 3 records to 2."""
     gossip = fb.gossip.max_degree(fb.networks.path(4))
     problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=5, agents=4)
-    sent = fb.simulate(problem, Listener(2), gossip, runs=1).communication
+    sent = sent_by(problem, Listener(2), gossip)
     record = 4 + 4 + 8  # the arm's number, its value, agent and round
-    assert sent["messages"] == 6 / 4
-    assert sent["bytes"] == (2 * 2 + 2 * 3 * 2) * record / 4
+    assert sent.messages == 6 / 4
+    assert sent.bytes == (2 * 2 + 2 * 3 * 2) * record / 4
 
 
 def test_a_flood_knows_how_far() -> None:

@@ -311,6 +311,7 @@ def test_a_configuration_reaches_all_of_it(tmp_path: Path) -> None:
         load_config(tmp_path / "sales.toml", ["problem.columns.arm=x"])
 
 
+@pytest.mark.slow
 def test_a_sweep_over_policies_and_columns(tmp_path: Path) -> None:
     """Lists inside `columns` are swept like all others; the dates stay where cells share them."""
     frame = sales().drop(index=7).assign(margin=lambda f: f["revenue"] / 2)

@@ -20,7 +20,7 @@ from fedbandits.engine.trajectory import trajectory
 from . import oracle_linear_block_gossip as oracle
 from .instances import (
     ALGORITHMS,
-    SIZES,
+    ORACLE_SIZES,
     SMALL_CONFIG,
     connected_networks,
     planar,
@@ -33,7 +33,7 @@ GRID = fb.gossip.max_degree(fb.networks.grid(2, 2))
 
 @given(st.data())
 def test_engine_equals_oracle(data: st.DataObject) -> None:
-    agents, arms, horizon = data.draw(st.sampled_from(SIZES))
+    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     network = data.draw(connected_networks(agents))
     gossip = fb.gossip.max_degree(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
