@@ -430,12 +430,7 @@ def plot(
 
     shown = curves(files)
     results = [load(file) for file, _ in shown]
-    others = [
-        (file.stem, result) for (file, name), result in zip(shown, results, strict=True) if not name
-    ]
-    told = iter(named([r for _, r in others], None, [stem for stem, _ in others]) if others else ())
-    labels = label or [name or next(told) for _, name in shown]
-    _save_plot(plot_regret(named(results, labels)), out)
+    _save_plot(plot_regret(named(results, label or _labels(shown, results))), out)
     _say_written([out])
 
 
@@ -577,3 +572,15 @@ def _save_plot(ax: Axes, *paths: Path) -> None:
 def _say_written(paths: list[Path], quiet: bool = False) -> None:
     for path in paths:
         _say(str(path) if quiet else f"wrote {path}")
+
+
+def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:
+    """Cells of a sweep by their values, other results by what tells them apart."""
+    from .comparison import named
+
+    both = list(zip(shown, results, strict=True))
+    others = [(file.stem, result) for (file, name), result in both if not name]
+    if not others:
+        return [name for _, name in shown]
+    told = iter(named([result for _, result in others], None, [stem for stem, _ in others]))
+    return [name or next(told) for _, name in shown]
