@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
+    from .results import Result
+
 
 def _say(text: str, style: str = "", *, err: bool = False) -> None:
     """One line, never wrapped and never read as markup: file names and [sections] stay whole."""
