@@ -44,6 +44,7 @@ def test_each_is_what_simulate_gives(algorithms: list[AnyAlgorithm]) -> None:
             )
 
 
+@pytest.mark.slow
 def test_a_batch_compiles_once_and_asks_for_losses_once() -> None:
     asked: list[int] = []
 

@@ -30,6 +30,7 @@ def compare(engine: Any, run: int, truth: Any, leaf: str) -> None:
     np.testing.assert_allclose(engine.messages[leaf][:, run], truth.z, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
     """Blocks that divide the horizon, that do not, and one longer than it."""

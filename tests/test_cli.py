@@ -63,6 +63,7 @@ def test_run_quietly_prints_only_files(small: Path, tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_run_without_communication(small: Path, tmp_path: Path) -> None:
     done = call("run", small, "--out", tmp_path, "--set", "algorithm.name=Exp3")
     assert "communication: none" in done.stdout

@@ -176,6 +176,7 @@ def test_the_scheduler_killed_and_restarted(
     assert kept == before
 
 
+@pytest.mark.slow
 def test_a_worker_of_another_version_is_refused(
     plan: Plan, machines: Cluster, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_the_example_is_figure_1() -> None:
     assert (experiment.dtype, experiment.against) == ("float32", "current")
 
 
+@pytest.mark.slow
 def test_simulate_is_what_the_same_objects_give(tmp_path: Path) -> None:
     path = write(tmp_path, 'dtype = "float64"\nagainst = "final"\nseed = 7\n' + SMALL_CONFIG)
     result = load_config(path).simulate()

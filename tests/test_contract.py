@@ -189,6 +189,7 @@ def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
     np.testing.assert_allclose(engine.distribution[:, 0], truth.p, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
     """From the oracle's state each time, since a tie broken otherwise changes all that follows."""
@@ -263,6 +264,7 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str, seed: int) -> None
 # Order free: chunks, batches and layouts change nothing.
 
 
+@pytest.mark.slow
 @every_algorithm
 @given(st.data())
 def test_a_run_does_not_depend_on_its_companions(name: str, data: st.DataObject) -> None:
@@ -342,6 +344,7 @@ def test_problem_and_simulation_of_one_seed_are_independent() -> None:
 # One compilation.
 
 
+@pytest.mark.slow
 def test_rates_networks_and_seeds_share_a_program() -> None:
     networks = [fb.networks.ring(7), fb.networks.path(7), fb.networks.star(7)]
     gossips = [fb.gossip.max_degree, fb.gossip.metropolis, fb.gossip.none]

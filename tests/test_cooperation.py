@@ -24,6 +24,7 @@ def same(engine: Trajectory, truth: Played) -> None:
     np.testing.assert_allclose(engine.distribution[:, 0], truth.p, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agents", [1, 5])
 @pytest.mark.parametrize("name", ["Exp3Coop", "DelayedFTRL"])
 def test_cooperation_equals_oracle(name: str, agents: int) -> None:
@@ -36,6 +37,7 @@ def test_cooperation_equals_oracle(name: str, agents: int) -> None:
     same(engine, oracle.cooperative(losses, distance, 2, learner, engine.luck.action[:, 0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "scales", "agents"),
     [

@@ -35,6 +35,7 @@ GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
 # Precision.
 
 
+@pytest.mark.slow
 def test_float64_and_float32_agree_to_rounding() -> None:
     """With FedHedge, whose distributions no arm decides: the only difference is rounding.
 
@@ -75,6 +76,7 @@ def test_no_exploration_at_all_stays_finite() -> None:
 # Regret is what the paper says it is.
 
 
+@pytest.mark.slow
 def test_regret_of_the_sampled_arms_worked_out_by_hand() -> None:
     losses = np.random.default_rng(4).uniform(size=(80, 6, 3))
     problem = fb.problems.from_tensor(losses)
@@ -104,6 +106,7 @@ def test_regret_of_the_sampled_arms_worked_out_by_hand() -> None:
     np.testing.assert_allclose(final["regret"], (incurred.mean(2) - at_end[:, None]).T, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -168,6 +171,7 @@ def flaky_problem(losses: Any) -> fb.Problem:
     return fb.problems.from_function(losses, agents=6, arms=3, horizon=1500, host=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
     "algorithm",
@@ -221,6 +225,7 @@ def test_stopped_at_any_moment_the_last_checkpoint_stands(
     assert resumed.dataset.identical(undisturbed.dataset)
 
 
+@pytest.mark.slow
 def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> None:
     losses = Flaky(1234, RuntimeError)
     with pytest.raises(RuntimeError):
@@ -316,6 +321,7 @@ def test_an_unwritable_checkpoint_directory_is_refused_at_once(tmp_path: Path) -
 # Progress.
 
 
+@pytest.mark.slow
 def test_quiet_when_not_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     fb.simulate(PROBLEM, fb.Exp3(), runs=1)
     assert capfd.readouterr() == ("", "")
@@ -362,6 +368,7 @@ def test_messages_and_bytes(
     assert sum(found.leaf_bytes.values()) == pytest.approx(sent)
 
 
+@pytest.mark.slow
 def test_a_result_says_what_was_sent() -> None:
     gossip = fb.gossip.random_edge(fb.networks.ring(6))
     sent = fb.simulate(PROBLEM, fb.FedExp3(), gossip, runs=1).communication

@@ -24,6 +24,7 @@ RING = fb.networks.ring(6)
 NETWORKS = [PATH, RING, fb.networks.star(6), fb.networks.grid(2, 3), fb.networks.two_clusters(2, 2)]
 
 
+@pytest.mark.slow
 @every_algorithm
 def test_shipped_algorithms_are_federated(name: str) -> None:
     for network in NETWORKS:
@@ -114,6 +115,7 @@ class Powered(Honest):
         return p / p.sum(axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [Honest(), Slow(), Powered(power=1)])
 @pytest.mark.parametrize("network", [PATH, RING])
 def test_honest_algorithms_pass(algorithm: Honest, network: fb.Network) -> None:
@@ -208,6 +210,7 @@ class Hasty(Honest):
         return super().distribution(state._replace(z=spied(state.z, on=0, by=1)), t)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cheater", "network", "source", "target", "sent", "used", "distance"),
     [

@@ -42,6 +42,7 @@ def made(curve: npt.NDArray[np.floating], learning_rate: float = 0.1) -> fb.Resu
     return hand_made(curve + np.linspace(-4, 4, 5)[:, None], {"algorithm.learning_rate": rate})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_curve(shape: str) -> None:
     check_figure(figure_of(made(SHAPES[shape]).plot()))
@@ -177,6 +178,7 @@ REPORT: list[Callable[[], Figure]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", REPORT, ids=lambda draw: draw.__name__)
 def test_every_figure_of_the_report(draw: Callable[..., Any]) -> None:
     check_figure(draw())

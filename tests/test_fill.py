@@ -231,6 +231,7 @@ def counted_bytes() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_parts_beyond_the_paper_say_what_they_must() -> None:
     """That the default was chosen in view of these families, and bytes as they are counted now.
 

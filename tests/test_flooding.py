@@ -57,6 +57,7 @@ class Listener(fb.Algorithm[Heard]):
         return Heard(played(action, like=p).astype(p.dtype), received["arm"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hops", [1, 2, 3, 6])
 def test_what_is_flooded_arrives_from_everyone_in_reach(hops: int) -> None:
     network = fb.networks.path(6)

@@ -38,6 +38,7 @@ def said(script: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imported", ["", "fb.simulate"])
 def test_a_process_forked_after_jax_started_is_refused(imported: str) -> None:
     """Also where the parent has not simulated, nor loaded the engine."""

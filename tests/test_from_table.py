@@ -122,6 +122,7 @@ def test_some_times_with_an_offset_and_some_without() -> None:
         make(mixed)
 
 
+@pytest.mark.slow
 def test_dates_reach_the_result_and_its_file(tmp_path: Path) -> None:
     result = play(make(sales()))
     expected = np.array(DAYS, "datetime64[ns]")
@@ -334,6 +335,7 @@ def test_a_sweep_over_policies_and_columns(tmp_path: Path) -> None:
     assert "date" not in fb.load_experiment(tmp_path / "out", ["final_regret"]).coords
 
 
+@pytest.mark.slow
 def test_cells_with_other_dates_have_none_in_common(tmp_path: Path) -> None:
     for name, days in (("spring", DAYS), ("autumn", ["2025-09-01", "2025-09-02", "2025-09-03"])):
         sales(days).to_csv(tmp_path / f"{name}.csv", index=False)

@@ -75,6 +75,7 @@ def test_what_is_drawn_outside_jax_is_refused(
         play(problem_of(function, constant=constant))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [lambda t: VALUES, jax.jit(lambda t: jnp.asarray(VALUES))])
 def test_losses_without_the_round_are_refused_unless_meant(function: Callable[[Any], Any]) -> None:
     message = r"do not depend on the round t.* of all 12 rounds.*host=True.*constant=True"

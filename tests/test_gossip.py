@@ -137,10 +137,11 @@ def test_sigma2_is_a_singular_value_not_the_second_eigenvalue() -> None:
     eigenvalues = np.sort(np.abs(np.linalg.eigvals(shift)))
     assert made.sigma2 == pytest.approx(dense_sigma2(made.matrix))
     assert made.sigma2 == pytest.approx(eigenvalues[-2])  # normal; the next one is not
-    skew = gossip.from_matrix(random_permutation_mixture(6, 1))
+    swap, cycle = np.eye(4)[[1, 0, 2, 3]], np.eye(4)[[0, 2, 3, 1]]
+    skew = gossip.from_matrix((swap + cycle + np.eye(4)) / 3)
     second_modulus = np.sort(np.abs(np.linalg.eigvals(skew.matrix.toarray())))[-2]
     assert skew.sigma2 == pytest.approx(dense_sigma2(skew.matrix))
-    assert skew.sigma2 > second_modulus + 0.01
+    assert skew.sigma2 > second_modulus + 0.1  # 0.781 and 2/3
 
 
 def test_a_gap_below_rounding_is_zero() -> None:
@@ -164,6 +165,7 @@ def test_c_w() -> None:
         made.c_w(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
@@ -180,6 +182,7 @@ def test_sparse_sigma2_equals_the_dense_one(made: Gossip) -> None:
     assert made.gap == pytest.approx(1 - dense_sigma2(made.matrix), rel=1e-6, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_large_networks_with_closed_forms_cost_nothing() -> None:
     million = gossip.max_degree(networks.grid(1000, 1000))
     assert million.gap == pytest.approx(4 * math.sin(math.pi / 2000) ** 2 / 10, rel=1e-12)

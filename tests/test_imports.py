@@ -32,6 +32,7 @@ def test_sweeps_load_what_they_need_when_they_need_it() -> None:
     assert not loaded & set(HEAVY.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -54,6 +55,7 @@ def test_every_public_name_is_there() -> None:
         fb.nonsense  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_second_command_compiles_nothing(tmp_path: Path) -> None:
     """Commands keep compiled programs, in the user's cache folder and nowhere else."""
     (tmp_path / "small.toml").write_text(

@@ -141,6 +141,7 @@ def test_a_run_is_stopped_and_goes_on_from_its_checkpoint(
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("moment", AFTER)
 def test_what_was_played_is_written_before_the_command_ends(
@@ -206,6 +207,7 @@ def test_an_import_that_was_interrupted_may_fail_in_its_own_words(
     assert stopped.stderr == "stopped (initialization failed)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", SIGNALS)
 def test_a_checkpoint_that_is_being_written_is_written_whole(
     signum: int, file: Path, tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch

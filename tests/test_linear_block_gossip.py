@@ -31,6 +31,7 @@ from .oracle_block_gossip import chebyshev
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 2))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_engine_equals_oracle(data: st.DataObject) -> None:
     agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
@@ -58,6 +59,7 @@ def test_engine_equals_oracle(data: st.DataObject) -> None:
         np.testing.assert_allclose(engine.messages["x"][:, run], truth.x, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [3, 2])
 def test_engine_equals_oracle_where_the_spanner_is_a_part(rank: int) -> None:
     """40 arms, 9 or 6 of them in S, the last block cut short; rank 2: actions in a plane of R^3."""

@@ -14,6 +14,8 @@ from fedbandits.experiments import Options, Section, linear
 
 mpl.use("agg")
 
+pytestmark = pytest.mark.slow  # the experiment, if only a quick one
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:

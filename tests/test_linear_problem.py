@@ -12,6 +12,7 @@ import fedbandits as fb
 MAKE = fb.problems.linear
 
 
+@pytest.mark.slow
 def test_losses_are_linear_in_the_actions() -> None:
     problem = MAKE(6, 40, 30, dimension=4, seed=3)
     losses = problem.block(1, 30).astype(np.float64)
@@ -24,6 +25,7 @@ def test_losses_are_linear_in_the_actions() -> None:
     np.testing.assert_allclose(theta.T.reshape(30, 6, 4), expected, atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("common", [0.0, 0.5, 1.0])
 def test_losses_lie_in_the_unit_interval(common: float) -> None:
     """Without the clipping, which only rounding may need: a matter of 1e-6."""
@@ -56,6 +58,7 @@ def test_smaller_sets_of_actions_are_the_first_of_larger_ones() -> None:
     np.testing.assert_allclose(small.losses(7), np.asarray(large.losses(7))[:, :20], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_given_features_are_scaled_into_the_unit_ball() -> None:
     problem = MAKE(2, 3, 10, features=[[3.0, 4.0], [0.0, 1.0], [0.0, 0.0]])
     np.testing.assert_allclose(problem.actions, np.array([[1, 0.6, 0.8], [1, 0, 0.2], [1, 0, 0]]))

@@ -103,6 +103,7 @@ def small_releases(draw: st.DrawFn) -> tuple[Rows, Genres]:
     return draw(st.permutations(rows)), genres
 
 
+@pytest.mark.slow
 @given(small_releases(), st.sampled_from(["all", "listed"]))
 def test_losses_are_the_papers(
     tmp_path_factory: pytest.TempPathFactory, release: tuple[Rows, Genres], labels: Any
@@ -380,6 +381,7 @@ def union(parts: list[Tables]) -> Tables:
     return Tables(ratings[columns], movies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: f"{oracle.data}-{oracle.labels}")
 def test_shared_releases_have_the_published_numbers(
     releases: dict[str, Path], oracle: Oracle
@@ -422,6 +424,7 @@ TINY: Rows = [
 """Users 7, 12 and 30 have every genre, user 31 no War; T = 2."""
 
 
+@pytest.mark.slow
 def test_it_is_played_like_its_tensor(tmp_path: Path) -> None:
     genres = {m: [["Drama", "War", "Comedy"][m % 3], "Western"][: 1 + m % 2] for m in range(90)}
     rng = np.random.default_rng(0)

@@ -111,6 +111,7 @@ def test_distances_diameter_and_connectivity_agree_with_networkx(network: Networ
             _ = network.diameter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [
@@ -145,6 +146,7 @@ def test_multigrid_against_a_closed_form_beyond_dense() -> None:
     assert computed.diameter == shape.diameter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "edges"),
     [

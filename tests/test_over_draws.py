@@ -177,6 +177,7 @@ def swept(file: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_in_a_sweep(file: Path, swept: Path) -> None:
     plan = make_plan(file)
     data = fb.load_experiment(swept)

@@ -16,6 +16,8 @@ import fedbandits as fb
 PROBLEM = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=3000, seed=0)
 FIGURE = fb.gossip.max_degree(fb.networks.grid(6, 6), lazy=False)
 
+pytestmark = pytest.mark.slow  # the experiment, if only a quick one
+
 
 def at_end(algorithm: fb.Algorithm) -> float:  # type: ignore[type-arg]
     result = fb.simulate(PROBLEM, algorithm, FIGURE, runs=100, seed=0)

@@ -44,6 +44,7 @@ def test_activated_bernoulli_is_the_papers() -> None:
     assert np.abs(active.mean(axis=0) - 0.5).max() < 6 * 0.5 / np.sqrt(400)
 
 
+@pytest.mark.slow
 def test_losses_are_a_pure_function_of_seed_and_round() -> None:
     make = fb.problems.activated_bernoulli
     a, b, other = (make(5, 4, 50, seed=s) for s in (3, 3, 4))
@@ -78,6 +79,7 @@ def test_switching_has_equal_parts_with_another_best_arm(horizon: int, parts: in
     np.testing.assert_array_equal(best[[0, *changes]], problem.best_arms)
 
 
+@pytest.mark.slow
 def test_tensor_and_memory_map(tmp_path: Path) -> None:
     losses = np.random.default_rng(0).uniform(size=(30, 4, 3))
     np.save(tmp_path / "losses.npy", losses)
@@ -144,6 +146,7 @@ def test_agents_of_a_table_and_of_a_network_are_the_same_agents() -> None:
     assert result.dataset["agent"].values.tolist() == ["agent1", "agent0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (0.7, 2.3), (1.1, 7.9), (-0.3, 0.6)])
 def test_scaled_limits_are_reached_in_float32(low: float, high: float) -> None:
     """The float32 nearest to a decimal limit is that limit, not a value outside the range."""
@@ -172,6 +175,7 @@ class OneTooMany(fb.Problem):
         return self.values * (t == 40)
 
 
+@pytest.mark.slow
 def test_a_problem_of_ones_own_is_checked() -> None:
     import jax.numpy as jnp
 
@@ -206,6 +210,7 @@ def test_a_traced_function_always_gets_an_array() -> None:
     )
 
 
+@pytest.mark.slow
 def test_traced_and_host_functions_agree() -> None:
     import jax.numpy as jnp
 
@@ -225,6 +230,7 @@ def test_traced_and_host_functions_agree() -> None:
     np.testing.assert_allclose(a["regret"], b["regret"], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_scaled_rewards() -> None:
     stars = np.random.default_rng(0).integers(1, 6, (20, 3, 4)).astype(float)
     problem = fb.problems.scaled(fb.problems.from_tensor(stars), 1, 5, rewards=True)
@@ -416,6 +422,7 @@ def test_bad_loss_deep_in_a_tensor_is_found_before_the_run(bad: float) -> None:
         fb.simulate(fb.problems.from_tensor(losses), fb.Exp3(), runs=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [False, True])
 def test_bad_loss_inside_a_chunk_of_a_function(host: bool) -> None:
     import jax.numpy as jnp

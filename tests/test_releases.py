@@ -167,6 +167,7 @@ def test_the_embedded_release() -> None:
         assert archive.read("ml-latest-small/README.txt") == licence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "count"),
     [

@@ -42,6 +42,7 @@ def not_played(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Experiment, "simulate", play)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("not_played")
 @pytest.mark.parametrize(
     ("change", "difference"),
@@ -86,6 +87,7 @@ def test_what_is_not_a_result_is_refused(ending: str, tmp_path: Path) -> None:
     assert mine.read_text() == "my own"
 
 
+@pytest.mark.slow
 def test_the_same_again_and_another_by_force(small: Path) -> None:
     out = small.parent / "out"
     (out / "small.png").write_text("an old picture of it")
@@ -108,6 +110,7 @@ def test_a_forced_run_is_resumed_by_force(small: Path, monkeypatch: pytest.Monke
     assert stopped.stderr.endswith(f" --checkpoint {small.parent / 'kept'} --force\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_configuration_is_known_before_the_run(name: str, dtype: DType) -> None:

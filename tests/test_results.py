@@ -33,6 +33,7 @@ def other() -> fb.Result:
     return fb.simulate(PROBLEM, fb.Exp3(), GOSSIP, runs=5)
 
 
+@pytest.mark.slow
 def test_dimensions(result: fb.Result) -> None:
     dims = {name: values.dims for name, values in result.dataset.data_vars.items()}
     assert dims == {
@@ -71,6 +72,7 @@ def test_band_is_students_t(result: fb.Result) -> None:
     assert float(mean[-1]) == pytest.approx(values.mean())
 
 
+@pytest.mark.slow
 def test_one_run_has_no_band() -> None:
     single = fb.simulate(PROBLEM, fb.Uniform(), runs=1)
     assert np.isnan(single.band().low).all()
@@ -300,6 +302,7 @@ def test_plot_says_what_it_shows(result: fb.Result, other: fb.Result, tmp_path: 
         save_figure(figure, tmp_path / "a.txt")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_recommended_arm() -> None:
     problem = fb.problems.bernoulli([0.9, 0.0, 0.8], horizon=2000, agents=6)
     result = fb.simulate(problem, fb.FedExp3(0.5), GOSSIP, runs=3)

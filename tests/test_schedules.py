@@ -109,6 +109,7 @@ def test_numpy_numbers_are_numbers() -> None:
     assert fb.Exp3(np.int64(1)).learning_rate == fb.schedules.constant(1.0)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_function_is_a_schedule() -> None:
     problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=60)
     by_function = fb.Exp3(lambda t, state: 0.3 / t**0.5)
@@ -162,6 +163,7 @@ def test_horizon_needed_is_the_least() -> None:
     assert at.exploration_at_horizon <= 1 < below.exploration_at_horizon
 
 
+@pytest.mark.slow
 def test_theorem_below_its_horizon_warns_and_plays_uniformly() -> None:
     gossip = fb.gossip.max_degree(fb.networks.grid(6, 6))
     needed = fb.bounds.horizon_needed(gossip, arms=20)

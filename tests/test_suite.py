@@ -88,6 +88,7 @@ def test_the_verdict_says_what_is_met(default: float, switching: float, met: lis
     assert "were chosen with these families in view" in words
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_best_constant_is_chosen_on_the_tuning_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """In float64, where rounding flips no arm and single simulations are the same to 1e-9."""
@@ -110,6 +111,7 @@ def test_the_best_constant_is_chosen_on_the_tuning_draws(monkeypatch: pytest.Mon
     assert cases[1].uniform[1] == pytest.approx(alone.uniform_regret, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_quick_writes_what_it_says(tmp_path: Path) -> None:
     section = suite.reproduce(Options(tmp_path, quick=True))
@@ -118,6 +120,7 @@ def test_quick_writes_what_it_says(tmp_path: Path) -> None:
     assert section.command == "fedbandits reproduce suite --quick"
 
 
+@pytest.mark.slow
 def test_the_default_adapts_to_the_losses() -> None:
     """Where the best arm never loses it is nearer to the constant 3, where agents disagree to 0.1.
 

@@ -102,6 +102,7 @@ def before_cell(number: int, act: Callable[[], Any], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(store, "save_cell", save)
 
 
+@pytest.mark.slow
 def test_a_cell_is_what_simulate_gives(plan: Plan, tmp_path: Path) -> None:
     """In float64 batching flips no arm; curves are the same but for the rounding of sums."""
     wide = make_plan(plan.source, ["dtype=float64"])
@@ -113,6 +114,7 @@ def test_a_cell_is_what_simulate_gives(plan: Plan, tmp_path: Path) -> None:
     xr.testing.assert_allclose(result.dataset, direct.dataset, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_second_run_plays_nothing(
     finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +252,8 @@ def test_terminated_while_a_cell_is_written(
     assert cells(tmp_path / "out" / "sweep").items() < undisturbed.items()
 
 
+@pytest.mark.pinned  # beside another process, which has no salt
+@pytest.mark.slow
 def test_killed_and_resumed(
     file: Path, plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
@@ -274,6 +278,7 @@ run_sweep(make_plan({str(file)!r}), Path({str(tmp_path / "out")!r}), ["fedbandit
     assert cells(tmp_path / "out") == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("step", ["fsync", "replace", "mkstemp", "write"])
 def test_a_folder_that_can_no_longer_be_written(
@@ -457,6 +462,7 @@ def fails_at(rate: float) -> Callable[..., list[fb.Result]]:
     return simulate_each
 
 
+@pytest.mark.slow
 def test_one_failing_cell_stops_no_other(
     file: Path, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -513,6 +519,7 @@ def test_a_batch_that_is_too_large_is_played_one_by_one(
     assert len(run_sweep(plan, tmp_path / "out", COMMAND).done) == 4
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_in_mid_sweep(tmp_path: Path) -> None:
     rows = ["time,agent,arm,loss", *(f"1,{v},{i},0.5" for v in "ab" for i in "xy")]
     (tmp_path / "losses.csv").write_text("\n".join(rows))

@@ -70,11 +70,13 @@ def test_zipped_parameters_share_a_dimension(tmp_path: Path) -> None:
     assert data["c"].to_numpy().tolist() == [0.01, 0.02]
 
 
+@pytest.mark.slow
 def test_names_that_are_taken_are_whole_paths(tmp_path: Path) -> None:
     data = fb.load_experiment(play(tmp_path, "seed=[0, 1]", "problem.seed=[5, 6]"))
     assert data["regret"].dims[:2] == ("problem.seed", "seed")
 
 
+@pytest.mark.slow
 def test_other_horizons_and_runs_are_joined(tmp_path: Path) -> None:
     zipped = 'sweep.zip=[["runs", "problem.horizon"]]'
     data = fb.load_experiment(play(tmp_path, "problem.horizon=[10, 20]", "runs=[1, 2]", zipped))
@@ -94,6 +96,7 @@ def test_other_horizons_and_runs_are_joined(tmp_path: Path) -> None:
         np.testing.assert_array_equal(final, ends)
 
 
+@pytest.mark.slow
 def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> None:
     text = SMALL_CONFIG.replace("agents = 4", "agents = [4, 6]").replace(
         "cols = 2", "cols = [2, 3]"

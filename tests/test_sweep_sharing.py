@@ -190,6 +190,7 @@ def interrupted(plan: Plan, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(files(folder, ".npz")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 def test_a_batch_goes_on_where_it_was(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -26,6 +26,7 @@ def fedexp3() -> fb.Result:
     return play(fb.FedExp3(0.1))
 
 
+@pytest.mark.slow
 def test_every_theorem_beside_the_measured(fedexp3: fb.Result) -> None:
     table = fedexp3.bounds()
     value = table["value"]
@@ -59,12 +60,14 @@ def test_what_is_printed_is_whole(fedexp3: fb.Result) -> None:
     assert "..." not in table._repr_html_()
 
 
+@pytest.mark.slow
 def test_before_tuning_only_for_rates_of_the_round_alone() -> None:
     table = play(fb.FedExp3(fb.schedules.anytime(1.0))).bounds()
     assert "Theorem 3, upper bound" in table.index
     assert "Theorem 3 before tuning" not in table.index
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "uppers"),
     [

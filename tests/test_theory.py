@@ -20,6 +20,8 @@ from fedbandits.experiments.measure import exponent
 
 mpl.use("agg")
 
+pytestmark = pytest.mark.slow  # the experiment, if only a quick one
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:

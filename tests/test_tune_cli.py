@@ -39,6 +39,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     return folder, said
 
 
+@pytest.mark.slow
 def test_tune(tuned: tuple[Path, Result]) -> None:
     folder, done = tuned
     assert done.exit_code == 0, done.stderr
@@ -131,6 +132,7 @@ def test_another_setting_is_written_only_if_it_wins(tuned: tuple[Path, Result]) 
     )
 
 
+@pytest.mark.slow
 def test_the_files_own_setting_is_a_candidate_under_its_own_name(small: Path) -> None:
     """FedExp3's default learning rate is a schedule, and no constant of the grid is."""
     out = small.parent / "out"
@@ -145,6 +147,7 @@ def test_the_files_own_setting_is_a_candidate_under_its_own_name(small: Path) ->
         assert name not in done.stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_replaced_without_force(
     tuned: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

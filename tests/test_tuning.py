@@ -101,6 +101,7 @@ def chosen() -> tuple[tuning.Choice, int, list[dict[str, Any]]]:
         return choice, compilations() - before, calls
 
 
+@pytest.mark.slow
 def test_all_candidates_are_compiled_once(
     chosen: tuple[tuning.Choice, int, list[dict[str, Any]]],
 ) -> None:
@@ -137,6 +138,7 @@ def test_the_table_has_what_candidates_differ_in(
     np.testing.assert_allclose(table["regret"], table[draws].mean(axis=1))
 
 
+@pytest.mark.slow
 def test_the_winner_is_better_on_fresh_seeds(
     chosen: tuple[tuning.Choice, int, list[dict[str, Any]]],
 ) -> None:
@@ -160,6 +162,7 @@ def test_the_winner_is_better_on_fresh_seeds(
     np.testing.assert_allclose(table["given, worst agent"], worst, atol=1e-4)  # float32 sums
 
 
+@pytest.mark.slow
 def test_what_was_given_is_played_apart_where_it_is_of_another_kind() -> None:
     """Its learning rate decays, and no constant does."""
     given = fb.FedExp3(anytime(1.0), power(0.05, 1 / 3))
@@ -231,6 +234,7 @@ def test_algorithms_of_several_kinds_are_named() -> None:
     assert table["block"].tolist() == [None, 2]
 
 
+@pytest.mark.slow
 def test_the_worst_agents_are_called_by_their_names() -> None:
     losses = random_losses(5, 3, 12, seed=1)
     problem = replace(fb.problems.from_tensor(losses), agent_names=tuple("abcde"))
@@ -249,6 +253,7 @@ def test_of_equals_what_was_given_stays() -> None:
     assert choice.winner is choice.candidates[3]
 
 
+@pytest.mark.slow
 def test_who_wins_is_better_on_fresh_seeds_beyond_doubt() -> None:
     """The whole interval of the paired difference is below 0."""
     problem = fb.problems.from_tensor(np.tile([0.0, 1.0, 1.0], (12, 5, 1)))
@@ -273,6 +278,7 @@ def test_nothing_better_than_what_was_given() -> None:
     assert said.difference() == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_too_many_numbers_for_one_call_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
     from fedbandits.sweeps import plan
 
@@ -288,6 +294,7 @@ def test_too_many_numbers_for_one_call_are_several(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(play().regret, together.regret, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_stored_losses_are_the_same_and_the_agents_are_not() -> None:
     problem = fb.problems.from_tensor(random_losses(5, 3, 12, seed=1))
     rates = [fb.Exp3(rate) for rate in (0.1, 1.0)]
@@ -302,6 +309,7 @@ def test_stored_losses_are_the_same_and_the_agents_are_not() -> None:
     assert list(said.summary().loc["tuned, mean agent"]) == pytest.approx(interval(by_run))
 
 
+@pytest.mark.slow
 def test_a_block_length_comes_from_the_network_and_is_tuned() -> None:
     """The grid is around 2 N = 10, which `set_up` fills in; no field but `block` is tuned."""
     (knob,) = knobs.grid(Commit(), SETTING, 60, 8)
@@ -410,6 +418,7 @@ def test_a_seed_that_was_given_is_not_drawn() -> None:
     assert seeds.stage_seeds("tuning", 2, 0, taken) == (free[0], free[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "kept"),
     [
