@@ -270,16 +270,15 @@ def _rounds(
 
 
 def _in_nanoseconds(moments: Any, name: Hashable) -> np.ndarray[Any, Any]:
-    """Dates as files hold them, from 1678 to 2262; refuses others, which would wrap around."""
+    """Dates as files hold them, from 1678 to 2262; refuses others, which would not fit."""
     exact = np.asarray(moments)
-    dates = exact.astype("datetime64[ns]")
-    wrapped = dates.astype(exact.dtype) != exact
-    if wrapped.any():
+    outside = (exact < np.datetime64("1678-01-01")) | (exact >= np.datetime64("2262-01-01"))
+    if outside.any():
         raise ValueError(
-            f"the table's {name} {exact[wrapped][0].astype('datetime64[D]')} is outside 1678 to "
+            f"the table's {name} {exact[outside][0].astype('datetime64[D]')} is outside 1678 to "
             "2262; give rounds as numbers instead"
         )
-    return dates
+    return exact.astype("datetime64[ns]")
 
 
 def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
