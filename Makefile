@@ -22,7 +22,7 @@ types: $(READY)
 unit: $(READY)
 	MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Most of the code in a minute. Compiling takes the most time, so nothing is optimised.
+# Without the slow tests, in a minute or two. Compiling takes the most time, so nothing is optimised.
 quick: $(READY)
 	MPLBACKEND=agg XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" \
 		$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
