@@ -1,6 +1,7 @@
 """One profile for every property test, no figure left open, nothing written in the home folder."""
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +23,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fedbandits")
+
+# Ctrl-C is ignored where a test run is started in the background, and it is what some tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 shift_every_seed()
 
 

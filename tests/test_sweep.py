@@ -252,7 +252,6 @@ def test_terminated_while_a_cell_is_written(
     assert cells(tmp_path / "out" / "sweep").items() < undisturbed.items()
 
 
-@pytest.mark.pinned  # beside another process, which has no salt
 @pytest.mark.slow
 def test_killed_and_resumed(
     file: Path, plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes]
@@ -263,15 +262,18 @@ from pathlib import Path
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.run import run_sweep
+from tests.salt import shift_every_seed
 replace, count = Path.replace, iter(range(100))
 def die(path, target):  # in the middle of writing the second cell
     if target.suffix == ".nc" and next(count) == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return replace(path, target)
 Path.replace = die
+shift_every_seed()
 run_sweep(make_plan({str(file)!r}), Path({str(tmp_path / "out")!r}), ["fedbandits"])
 """
-    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    here = Path(__file__).parents[1]
+    killed = subprocess.run([sys.executable, "-c", code], check=False, cwd=here)
     assert killed.returncode == -signal.SIGKILL
     assert len(cells(tmp_path / "out")) == 1
     run_sweep(plan, tmp_path / "out", COMMAND)

@@ -59,7 +59,7 @@ def counted(number: int, what: str) -> str:
 def _band(low: float, high: float) -> str:
     if low != low:  # NaN: one run has no band
         return "-"
-    return "exact" if low == high else f"{low:,.2f} to {high:,.2f}"
+    return "all runs alike" if low == high else f"{low:,.2f} to {high:,.2f}"
 
 
 def summary_table(result: Result) -> Group:
