@@ -22,10 +22,11 @@ types: $(READY)
 unit: $(READY)
 	MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Without the slow tests, in a minute or two. Compiling takes the most time, so nothing is optimised.
+# Without the slow tests and the docstrings' examples, in a minute. Compiling takes the most time, so
+# nothing is optimised.
 quick: $(READY)
 	MPLBACKEND=agg XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" \
-		$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+		$(BIN)/python -m pytest tests -n 2 --dist loadfile -m "not slow"
 
 # The wheel as a stranger gets it: built, installed with its dependencies into an empty
 # environment, and used from another folder.

@@ -86,6 +86,7 @@ def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
     assert np.ptp(truth.p[-1], axis=1).min() > 1e-6
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
     """The oracle gossips every estimate by itself, from the round it was made in."""

@@ -239,6 +239,7 @@ def test_plot(saved: Path, tmp_path: Path) -> None:
     assert figure.read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_plot_names_curves_by_algorithm_and_file(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

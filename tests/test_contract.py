@@ -49,6 +49,7 @@ def played(name: str, losses: Floats, gossip: fb.Gossip, seed: int = 0) -> Traje
 # Federated: Definition 1 of the paper.
 
 
+@pytest.mark.slow
 @every_algorithm
 @given(st.data())
 def test_news_travels_one_hop_a_round(name: str, data: st.DataObject) -> None:

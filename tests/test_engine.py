@@ -199,6 +199,7 @@ def test_resumed_is_bit_identical(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["add", "save"])
 def test_stopped_at_any_moment_the_last_checkpoint_stands(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -255,6 +256,7 @@ def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert caplog.messages == ["going on after round 1000 of 1500"]
 
 
+@pytest.mark.slow
 def test_simulate_works_outside_the_main_thread() -> None:
     results: list[fb.Result] = []
     thread = threading.Thread(
@@ -327,6 +329,7 @@ def test_quiet_when_not_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_progress_shows_rate_and_time_left(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

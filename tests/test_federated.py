@@ -278,6 +278,7 @@ def test_of_many_agents_the_outermost_are_looked_at() -> None:
     assert (caught.value.source, caught.value.target, caught.value.distance) == (0, 49, 49)
 
 
+@pytest.mark.slow
 def test_other_arms_and_seeds() -> None:
     fb.check_federated(Honest(), PATH, arms=5, rounds=20)
     for seed in (1, 2):

@@ -98,6 +98,7 @@ def test_published_values_stand_only_beside_the_same_size(made: tuple[Path, Sect
     assert table.note.endswith("not the same data.")
 
 
+@pytest.mark.slow
 def test_data_by_name_or_path(tmp_path: Path) -> None:
     from fedbandits.data import embedded
 

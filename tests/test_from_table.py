@@ -136,6 +136,7 @@ def test_dates_reach_the_result_and_its_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(by_day, (1 - REVENUES / 50)[:2].mean(axis=1).sum(axis=0))
 
 
+@pytest.mark.slow
 def test_only_recorded_rounds_have_dates_in_a_long_result() -> None:
     days = [day.date() for day in pd.date_range("2020-01-01", periods=1200)]
     data = play(make(sales(days))).dataset
@@ -144,6 +145,7 @@ def test_only_recorded_rounds_have_dates_in_a_long_result() -> None:
     np.testing.assert_array_equal(since, data["time"])
 
 
+@pytest.mark.slow
 def test_times_that_are_numbers_are_no_dates() -> None:
     problem = make(sales([10, 20, 30]))
     assert problem.dates is None

@@ -105,6 +105,7 @@ def test_a_problem_of_ones_own_is_held_to_the_same() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_key_folded_with_the_round_is_a_function_of_it() -> None:
     key = jax.random.key(3)
     problem = problem_of(lambda t: jax.random.uniform(jax.random.fold_in(key, t), (2, 3)))

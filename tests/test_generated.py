@@ -52,6 +52,7 @@ def test_the_stand_in_has_the_papers_sizes(full: RatingSequences, model: dict[st
     assert (np.abs(np.log(ratio)) < np.log(1.6)).all()
 
 
+@pytest.mark.slow
 def test_the_stand_in_likes_what_the_model_likes(
     full: RatingSequences, model: dict[str, Any]
 ) -> None:
@@ -63,6 +64,7 @@ def test_the_stand_in_likes_what_the_model_likes(
     assert full.arm_names[int(played.argmin())] == "Film-Noir"
 
 
+@pytest.mark.slow
 def test_the_stand_in_rates_as_the_model_rates(
     full: RatingSequences, model: dict[str, Any]
 ) -> None:
@@ -78,9 +80,11 @@ def test_the_stand_in_rates_as_the_model_rates(
     # The histogram is only roughly the data's. A rounded bell has too few 4.0 (.182 for .223), 3.5
     # (.155 for .190) and 0.5 (.005 for .022) and too many 2.0 (.099 for .066) and 2.5.
     stars = np.bincount(full.half_stars, minlength=11)[1:] / full.half_stars.size
-    assert np.abs(stars - np.array(list(model["histogram"].values()))).max() < 0.055  # .0413, and .001 over seeds
+    # At most .0413 off, give or take .001 over seeds.
+    assert np.abs(stars - np.array(list(model["histogram"].values()))).max() < 0.055
 
 
+@pytest.mark.slow
 def test_the_stand_in_drifts_as_the_model_drifts(
     full: RatingSequences, model: dict[str, Any]
 ) -> None:
@@ -99,6 +103,7 @@ def test_the_stand_in_drifts_as_the_model_drifts(
         assert deciles[-1] - deciles[0] > 0.04  # .059 for the flattest, give or take .002
 
 
+@pytest.mark.slow
 def test_the_stand_in_is_drawn_from_its_seed() -> None:
     make = fb.problems.movielens_generated
     one, again, other = (make(20, 300, seed=seed) for seed in (5, 5, 6))
@@ -113,6 +118,7 @@ def test_the_stand_in_is_drawn_from_its_seed() -> None:
     assert default.describe() == zero.describe()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agents", "horizon"), [(1, 1), (1, 500), (50, 1), (7, 40)])
 def test_the_stand_in_in_small(agents: int, horizon: int) -> None:
     problem = fb.problems.movielens_generated(agents, horizon)
@@ -127,6 +133,7 @@ def test_the_stand_in_in_small(agents: int, horizon: int) -> None:
     assert 1 <= np.rint(stars.min()) <= np.rint(stars.max()) <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -119,6 +119,7 @@ def test_a_run_is_stopped_before_it_has_begun(
     assert lost == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("moment", BETWEEN)
 def test_a_run_is_stopped_and_goes_on_from_its_checkpoint(
@@ -225,6 +226,7 @@ def test_a_checkpoint_that_is_being_written_is_written_whole(
     assert resumed.identical(fb.load(undisturbed).dataset)
 
 
+@pytest.mark.slow
 def test_an_error_on_the_way_out_is_said(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +376,7 @@ def test_ctrl_c_while_tracing_is_raised(name: str, lost: list[Any]) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_is_raised_at_once() -> None:
     asked: list[int] = []
 
@@ -391,6 +394,7 @@ def test_a_second_ctrl_c_is_raised_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_very_end_keeps_a_checkpoint(tmp_path: Path) -> None:
     whole = fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1)
     with (

@@ -220,6 +220,7 @@ def test_quick_writes_what_it_says(quick: tuple[Path, Section]) -> None:
     assert versions()["device"] in section.tables[0].note
 
 
+@pytest.mark.slow
 def test_the_csv_has_all_entries(quick: tuple[Path, Section]) -> None:
     table = pd.read_csv(quick[0] / "leaderboard.csv")
     found = table[["family", "network", "algorithm", "setting"]].itertuples(index=False, name=None)
@@ -231,6 +232,7 @@ def test_the_csv_has_all_entries(quick: tuple[Path, Section]) -> None:
     assert not table.isna().any(axis=None)
 
 
+@pytest.mark.slow
 def test_uniform_play_pays_its_own_regret(quick: tuple[Path, Section]) -> None:
     """Its expected regret has no randomness but the losses'; float32 sums of 240 rounds."""
     table = pd.read_csv(quick[0] / "leaderboard.csv")
@@ -240,6 +242,7 @@ def test_uniform_play_pays_its_own_regret(quick: tuple[Path, Section]) -> None:
     np.testing.assert_allclose(uniform[shares], 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_tuning_helps_where_the_default_hardly_learns(quick: tuple[Path, Section]) -> None:
     table = pd.read_csv(quick[0] / "leaderboard.csv")
     rows = table[(table["family"] == FAMILY) & (table["algorithm"] == "FedExp3")]
@@ -248,6 +251,7 @@ def test_tuning_helps_where_the_default_hardly_learns(quick: tuple[Path, Section
     assert share[TUNED] < 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_what_leaves_and_how_much() -> None:
     """On the grid of 2 by 4, 10 edges: K numbers of 4 bytes to each of 2.5 neighbours."""
@@ -258,6 +262,7 @@ def test_what_leaves_and_how_much() -> None:
     assert costs["Exp3Coop"].leaves == {"arm": "raw", "loss": "raw", "unplayed": "estimate"}
     assert all(cost.milliseconds > 0 for cost in costs.values())
 
+@pytest.mark.slow
 
 @pytest.mark.usefixtures("quick")
 def test_networks_share_programs_and_no_draw_is_tuned_and_judged(

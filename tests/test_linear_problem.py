@@ -52,6 +52,7 @@ def test_agents_differ_and_rounds_change_but_one_action_is_best_for_all() -> Non
     np.testing.assert_allclose(swing.mean(axis=0), along * 4 / np.pi * 0.6 / 8, atol=0.01)
 
 
+@pytest.mark.slow
 def test_smaller_sets_of_actions_are_the_first_of_larger_ones() -> None:
     small, large = (MAKE(3, arms, 10, seed=5) for arms in (20, 500))
     np.testing.assert_array_equal(small.actions, large.actions[:20])
@@ -66,6 +67,7 @@ def test_given_features_are_scaled_into_the_unit_ball() -> None:
     assert fb.problems.linear(1, 2, 3, seed=1).own.tolist() == [[0, 0, 0, 0]]
 
 
+@pytest.mark.slow
 def test_it_is_a_function_of_seed_and_round() -> None:
     a, b, other = (MAKE(3, 4, 10, seed=s) for s in (3, 3, 4))
     np.testing.assert_array_equal(a.losses(7), b.losses(7))

@@ -177,6 +177,7 @@ def test_a_matrix_that_is_not_symmetric_is_read_as_the_paper_writes_it(agents: i
     np.testing.assert_allclose(mix.combine("average", x, None), x @ W, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_random_edge_averages_one_edge_a_round() -> None:
     network = fb.networks.path(5)
     gossip = fb.gossip.random_edge(network)

@@ -389,6 +389,7 @@ def test_shared_releases_have_the_published_numbers(
     agrees(problem_of(releases[oracle.data], oracle.labels), oracle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labels", "key"), [("all", "K20"), ("listed", "K19")])
 def test_the_union_genre_by_genre(releases: dict[str, Path], labels: Any, key: str) -> None:
     """How many ratings, how liked, and when in a history: the last knows the order of ratings."""

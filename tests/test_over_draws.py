@@ -86,6 +86,7 @@ def test_files_and_the_final_best_arm(found: fb.Result, tmp_path: Path) -> None:
         np.testing.assert_allclose(final[d] - now[d], [shift, shift], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_comparisons_are_paired_by_draw(found: fb.Result) -> None:
     alone = fb.simulate(PROBLEM, fb.Exp3(0.7), runs=2, seed=9, draws=3)
     compared = fb.compare(found, alone)
@@ -144,6 +145,7 @@ def test_draws_that_are_done_are_not_played_again(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_in_a_configuration(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text("draws = 2\n" + SMALL_CONFIG)
@@ -205,6 +207,7 @@ def known(folder: Path) -> tuple[store.Manifest, store.Status]:
     return manifest, store.status(folder, manifest)
 
 
+@pytest.mark.slow
 def test_cells_with_other_numbers_of_draws_are_joined(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text("draws = [2, 3]\n" + SMALL_CONFIG)
@@ -217,6 +220,7 @@ def test_cells_with_other_numbers_of_draws_are_joined(tmp_path: Path) -> None:
     assert missing[0, 2].all()
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_the_draws_that_are_done(
     file: Path, swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> N
         assert abs(apart.mean()) < 6 * apart.std(ddof=1) / np.sqrt(60) + 1e-3, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [None, 2])
 def test_float32_beyond_what_was_measured_warns(
     draws: int | None, monkeypatch: pytest.MonkeyPatch

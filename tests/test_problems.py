@@ -118,6 +118,7 @@ def test_table_in_every_form(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(problem.block(1, 3), expected)
 
 
+@pytest.mark.slow
 def test_table_names_reach_the_result() -> None:
     problem = fb.problems.scaled(fb.problems.from_table(table()), 0, 2)
     result = fb.simulate(problem, fb.Uniform(), runs=2)
@@ -129,6 +130,7 @@ def test_table_names_reach_the_result() -> None:
     assert result.best_arm.arm in ("arm0", "arm1")
 
 
+@pytest.mark.slow
 def test_agents_of_a_table_and_of_a_network_are_the_same_agents() -> None:
     """Matched by name, never silently by position."""
     import networkx as nx
@@ -184,6 +186,7 @@ def test_a_problem_of_ones_own_is_checked() -> None:
         fb.simulate(OneTooMany(2, 3, 50, jnp.full((2, 3), 2.0)), fb.Uniform(), runs=1)
 
 
+@pytest.mark.slow
 def test_a_changed_function_is_not_played_as_it_was() -> None:
     """Compiled programs are kept by what they call, which may have changed underneath."""
     import jax.numpy as jnp

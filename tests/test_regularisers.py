@@ -56,6 +56,7 @@ def solved(losses: Float, weights: Float) -> Float:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arms", [2, 5, 20, 60])
 def test_equals_nested_bisection(arms: int) -> None:
     losses, weights = instances(arms, 100)

@@ -229,6 +229,7 @@ def test_a_failed_save_leaves_the_old_file(
     assert [f.name for f in tmp_path.iterdir()] == ["grid.nc"]
 
 
+@pytest.mark.slow
 def test_foreign_and_broken_files(result: fb.Result, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no result file at"):
         fb.load(tmp_path / "none.nc")
@@ -272,6 +273,7 @@ def test_compare_is_paired(result: fb.Result, other: fb.Result) -> None:
     assert (same == 0).all()
 
 
+@pytest.mark.slow
 def test_compare_refuses_what_is_not_comparable(result: fb.Result) -> None:
     elsewhere = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=1)
     with pytest.raises(ValueError, match="did not face the same losses"):

@@ -121,6 +121,7 @@ def test_a_function_is_a_schedule() -> None:
     np.testing.assert_allclose(a, b, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_rate_that_fails_is_named_with_its_round() -> None:
     import jax.numpy as jnp
 

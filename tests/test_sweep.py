@@ -148,6 +148,7 @@ def test_what_is_missing_is_played_whole_and_written_alone(
     assert cells(finished) == undisturbed
 
 
+@pytest.mark.slow
 def test_the_same_bits_even_if_they_depend_on_the_batch(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -490,6 +491,7 @@ def test_one_failing_cell_stops_no_other(
     assert list((folder / "failed").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_batch_that_fails_once_is_played_as_ever(
     plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -507,6 +509,7 @@ def test_a_batch_that_fails_once_is_played_as_ever(
     assert cells(tmp_path / "out") == undisturbed
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_too_large_is_played_one_by_one(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

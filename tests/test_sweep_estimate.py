@@ -70,6 +70,7 @@ def test_what_is_done_is_not_counted(
     assert str(estimate(plan, out)) == "8 cells: 8 done, 0 to play"
 
 
+@pytest.mark.slow
 def test_a_dry_run_plays_a_little_and_writes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(SWEEP)

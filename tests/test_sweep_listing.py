@@ -122,6 +122,7 @@ def test_a_value_that_is_wider_than_the_terminal_is_all_there(plan: Plan) -> Non
 # Files.
 
 
+@pytest.mark.slow
 def test_all_cells_as_csv(sweep: Path, tmp_path: Path) -> None:
     printed = call("results", sweep, "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(printed.stdout)))
@@ -161,6 +162,7 @@ def plotted(monkeypatch: pytest.MonkeyPatch, *args: str | Path) -> tuple[list[st
     return labels, done.stderr
 
 
+@pytest.mark.slow
 def test_a_sweep_is_plotted_by_what_varies(
     played: Path, sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

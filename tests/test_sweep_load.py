@@ -110,6 +110,7 @@ def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> No
     assert data["cols"].dims == ("agents",)
 
 
+@pytest.mark.slow
 def test_agents_and_arms_with_names(tmp_path: Path) -> None:
     rows = [f"{t},{v},{i},0.5" for t in (1, 2) for v in ("ä", "b") for i in "xy"]
     (tmp_path / "losses.csv").write_text("\n".join(["time,agent,arm,loss", *rows]))

@@ -217,6 +217,7 @@ def test_a_batch_goes_on_where_it_was(
         assert not (out / "under_way").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short")
 def test_a_checkpoint_that_cannot_be_written_fails_no_cell(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

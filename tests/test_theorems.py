@@ -101,6 +101,7 @@ def test_a_loaded_result_makes_its_network_anew(fedexp3: fb.Result, tmp_path: Pa
     assert fedexp3.against("final").gossip is fedexp3.gossip
 
 
+@pytest.mark.slow
 def test_a_loaded_network_without_a_name_must_be_given(tmp_path: Path) -> None:
     gossip = fb.gossip.metropolis(fb.networks.from_edges(9, GRID.edges))
     result = play(fb.FedExp3(), gossip)
@@ -111,6 +112,7 @@ def test_a_loaded_network_without_a_name_must_be_given(tmp_path: Path) -> None:
     assert len(loaded.plot(bounds=gossip).get_lines()) == len(result.plot(bounds=True).get_lines())
 
 
+@pytest.mark.slow
 def test_another_gossip_is_refused(fedexp3: fb.Result) -> None:
     for other, what in (
         (fb.gossip.metropolis(GRID), "the gossip"),
@@ -126,11 +128,13 @@ def test_another_gossip_is_refused(fedexp3: fb.Result) -> None:
     assert "uniform play" in alone.bounds(GOSSIP).index
 
 
+@pytest.mark.slow
 def test_no_network_no_bounds() -> None:
     with pytest.raises(ValueError, match="Exp3 was simulated without a gossip"):
         play(fb.Exp3(), None).bounds()
 
 
+@pytest.mark.slow
 def test_no_gap_no_upper_bound() -> None:
     result = play(fb.FedExp3(), fb.gossip.none(GRID))
     assert result.bounds()["value"]["Theorem 3, upper bound"] == np.inf

@@ -173,6 +173,7 @@ def test_nothing_is_replaced_without_force(
     assert load_config(there)
 
 
+@pytest.mark.slow
 def test_losses_that_tuning_has_seen(tmp_path: Path) -> None:
     """And a file that is named relative to the configuration, which moves."""
     np.save(tmp_path / "losses.npy", random_losses(5, 3, 12, seed=1))
@@ -240,6 +241,7 @@ def test_interrupted(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(out.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_is_at_an_edge_is_said() -> None:
     """Nearly uniform play is worst: the largest rate of three wins, and more are proposed."""
     from fedbandits import tables, tuning

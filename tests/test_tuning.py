@@ -245,6 +245,7 @@ def test_the_worst_agents_are_called_by_their_names() -> None:
         assert worst.item() in "abcde"
 
 
+@pytest.mark.slow
 def test_of_equals_what_was_given_stays() -> None:
     problem = fb.problems.from_tensor(np.zeros((12, 5, 3)))  # nobody has any regret
     choice = tuning.choose(problem, GIVEN, GOSSIP, budget=4, runs=2)
@@ -268,6 +269,7 @@ def test_who_wins_is_better_on_fresh_seeds_beyond_doubt() -> None:
     assert not alone.wins
 
 
+@pytest.mark.slow
 def test_nothing_better_than_what_was_given() -> None:
     given = fb.FedExp3(2.0, power(0.05, 1 / 3))
     worse = [replace(given, learning_rate=Constant(rate)) for rate in (0.0, 0.001)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -278,7 +279,8 @@ def precision(dtype: DType) -> AbstractContextManager[Any]:
     return scope
 
 
-@jax.jit
+# Used once, so it is compiled without optimising: that took longer than many a game.
+@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Array:
     """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
     p = algorithm.distribution(state, t)
