@@ -262,8 +262,8 @@ def test_what_leaves_and_how_much() -> None:
     assert costs["Exp3Coop"].leaves == {"arm": "raw", "loss": "raw", "unplayed": "estimate"}
     assert all(cost.milliseconds > 0 for cost in costs.values())
 
-@pytest.mark.slow
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
     monkeypatch: pytest.MonkeyPatch,
