@@ -107,7 +107,7 @@ import numpy as np
 import fedbandits as fb
 
 # Large enough that on another number of devices sums round differently.
-losses = np.random.default_rng(0).uniform(size=(60, 36, 20))
+losses = np.random.default_rng(0).uniform(size=(60, 36, 6))
 problem = fb.problems.from_tensor(losses)
 gossip = fb.gossip.metropolis(fb.networks.grid(6, 6))
 for used in (None, *(number for number in (1, 2) if number < len(jax.devices()))):

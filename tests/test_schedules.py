@@ -167,11 +167,11 @@ def test_horizon_needed_is_the_least() -> None:
 @pytest.mark.slow
 def test_theorem_below_its_horizon_warns_and_plays_uniformly() -> None:
     gossip = fb.gossip.max_degree(fb.networks.grid(6, 6))
-    needed = fb.bounds.horizon_needed(gossip, arms=20)
+    needed = fb.bounds.horizon_needed(gossip, arms=5)
     with pytest.warns(UserWarning, match=f"falls to 1 at horizon {needed:,.0f}"):
-        algorithm = fb.FedExp3.from_theorem(gossip, arms=20, horizon=3000)
+        algorithm = fb.FedExp3.from_theorem(gossip, arms=5, horizon=3000)
     # Uniform play does not depend on how long it is played: a few rounds tell.
-    problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=60, seed=0)
+    problem = fb.problems.activated_bernoulli(agents=36, arms=5, horizon=60, seed=0)
     result = fb.simulate(problem, algorithm, gossip, runs=2)
     uniform = fb.simulate(problem, fb.Uniform(), gossip, runs=2)
     np.testing.assert_allclose(
