@@ -1,6 +1,6 @@
 """Ten games whose results stay what they are, whatever is moved in the code.
 
-`python -m tests.fixed_configurations` writes them down anew: only where a result is meant to change.
+`python -m tests.fixed_configurations` writes them down anew: only where a result is to change.
 """
 
 from __future__ import annotations
