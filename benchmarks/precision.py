@@ -21,7 +21,7 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
-from fedbandits.results import Interval, interval
+from fedbandits.common.statistics import Interval, interval
 
 if TYPE_CHECKING:
     from fedbandits.arrays import Array

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from .salt import SALT, shift_every_seed
+from tests.salt import SALT, shift_every_seed
 
 # What commands compile is kept in a folder of this test run's own, not in the user's.
 _caches = tempfile.TemporaryDirectory()

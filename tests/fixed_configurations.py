@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def _linear() -> fb.problems.Problem:
 
 GRID = fb.networks.grid(3, 3)
 
-GAMES: dict[str, Callable[[str], fb.Result]] = {
+GAMES: dict[str, Callable[[Literal["float32", "float64"]], fb.Result]] = {
     "the default on the paper's instance": lambda dtype: fb.simulate(
         _coins(36, 20, 150), fb.FedExp3(), fb.gossip.max_degree(fb.networks.grid(6, 6)),
         runs=3, seed=3, dtype=dtype,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from .oracle import Float, Played, Rate, draw, softmax
+from tests.oracle import Float, Played, Rate, draw, softmax
 
 Leader = Callable[[Float, Float, int, int], Float]
 """What a copy plays: of what it and the other were fed, of its updates, and the block's round."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .oracle import Float, Int, Played, Rate, draw, softmax
+from tests.oracle import Float, Int, Played, Rate, draw, softmax
 
 Learner = Callable[[Float, int], Float]
 """From z, `[K]`, and t to p, `[K]`."""

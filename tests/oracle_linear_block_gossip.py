@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .oracle import Float, Int, Rate, draw, softmax
+from tests.oracle import Float, Int, Rate, draw, softmax
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from hypothesis import settings
 
-import fedbandits.streams as streams
+import fedbandits.common.streams as streams
 
 SALT = int(os.environ.get("SALT", "0"))
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits import accelerated
-
-from .instances import connected_networks
-from .oracle_block_gossip import chebyshev
+from fedbandits.gossip import acceleration as accelerated
+from tests.instances import connected_networks
+from tests.oracle_block_gossip import chebyshev
 
 GRID = fb.gossip.max_degree(fb.networks.grid(6, 6))
 Matrix = np.ndarray[Any, np.dtype[np.float64]]

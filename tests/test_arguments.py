@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from fedbandits.catalogue import REGISTRIES
+from fedbandits.config.catalogue import REGISTRIES
 
 CALLABLES: dict[str, Callable[..., Any]] = {
     **{

@@ -13,15 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits import accelerated
+from fedbandits import oracle_block_gossip as oracle
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.engine.batch import simulate_each
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
-
-from . import oracle_block_gossip as oracle
-from .instances import ORACLE_SIZES, connected_networks, random_losses, sent_by
-from .oracle import Float, softmax
+from fedbandits.gossip import acceleration as accelerated
+from tests.instances import ORACLE_SIZES, connected_networks, random_losses, sent_by
+from tests.oracle import Float, softmax
 
 
 def compare(engine: Any, run: int, truth: Any, leaf: str) -> None:

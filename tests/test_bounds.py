@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits import bounds
-
-from .instances import connected_networks
+from fedbandits.theory import bounds
+from tests.instances import connected_networks
 
 GRID = fb.gossip.max_degree(fb.networks.grid(6, 6))
 

@@ -11,12 +11,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import fedbandits as fb
-from fedbandits.catalogue import REGISTRIES
-from fedbandits.cli import app
-from fedbandits.config import Experiment
+from fedbandits.cli.commands import app
+from fedbandits.config.catalogue import REGISTRIES
+from fedbandits.config.experiment import Experiment
 from fedbandits.experiments.section import Table
-
-from .instances import SMALL_CONFIG
+from tests.instances import SMALL_CONFIG
 
 
 def call(*args: str | Path) -> Result:
@@ -70,7 +69,7 @@ def test_run_without_communication(small: Path, tmp_path: Path) -> None:
 
 
 def test_communication_of_an_older_file_without_bytes_by_leaf(saved: Path, tmp_path: Path) -> None:
-    from fedbandits.tables import communication_line
+    from fedbandits.cli.tables import communication_line
 
     result = fb.load(saved)
     older = {k: v for k, v in result.communication.items() if k != "leaf_bytes"}
@@ -243,7 +242,7 @@ def test_plot(saved: Path, tmp_path: Path) -> None:
 def test_plot_names_curves_by_algorithm_and_file(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import plots
+    from fedbandits.results import plots
 
     seen: list[str] = []
     original = plots.plot_regret

@@ -20,8 +20,7 @@ from fedbandits.sweeps import cluster, store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
-
-from .instances import SMALL_CONFIG
+from tests.instances import SMALL_CONFIG
 
 # Six batches of two cells.
 SWEEP = SMALL_CONFIG.replace("runs = 2", "runs = 2\nseed = [0, 1, 2, 3, 4, 5]").replace(

@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 import fedbandits as fb
-from fedbandits.comparison import told_apart
-
-from .instances import hand_made
+from fedbandits.results.comparison import told_apart
+from tests.instances import hand_made
 
 mpl.use("agg")
 

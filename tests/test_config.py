@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.catalogue import REGISTRIES, catalogue
-from fedbandits.config import ConfigError, load_config, parse_network
-
-from .instances import SMALL_CONFIG
+from fedbandits.config.building import load_config, parse_network
+from fedbandits.config.catalogue import REGISTRIES, catalogue
+from fedbandits.config.experiment import ConfigError
+from tests.instances import SMALL_CONFIG
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "grid.toml"
 

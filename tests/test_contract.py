@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
+from fedbandits import oracle
 from fedbandits.algorithms import REGISTRY
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
@@ -21,10 +22,8 @@ from fedbandits.engine import mixing, plan, pytrees, rounds
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.simulate import precision
 from fedbandits.engine.trajectory import Trajectory, trajectory
-from fedbandits.sparse_graphs import Floats
-
-from . import oracle
-from .instances import (
+from fedbandits.networks.searches import Floats
+from tests.instances import (
     ALGORITHMS,
     ORACLE_SIZES,
     SIZES,
@@ -315,7 +314,7 @@ def test_published_numbers_do_not_change() -> None:
     """Golden values: another release of JAX, or another global flag, must not move a result."""
     import jax
 
-    from fedbandits.streams import ACTIONS, LOSSES, round_key, words
+    from fedbandits.common.streams import ACTIONS, LOSSES, round_key, words
 
     def drawn() -> list[int]:
         keys = [round_key(ACTIONS, 0, 1), round_key(ACTIONS, 7, 3000), round_key(LOSSES, 0, 1)]
@@ -333,7 +332,7 @@ def test_problem_and_simulation_of_one_seed_are_independent() -> None:
     Null: 2,000 independent pairs, whose correlation has the standard deviation 1/sqrt(2000). Five
     of them are exceeded with probability 6e-7.
     """
-    from fedbandits.streams import ACTIONS, LOSSES, round_key, uniforms
+    from fedbandits.common.streams import ACTIONS, LOSSES, round_key, uniforms
 
     a, b = (
         np.concatenate([np.asarray(uniforms(round_key(s, 0, t), (50,))) for t in range(1, 41)])

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits import oracle_cooperation as oracle
 from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.cooperation import cooperative_estimate, log_unplayed
 from fedbandits.algorithms.delayed_ftrl import outstanding
 from fedbandits.engine.trajectory import Trajectory, trajectory
-
-from . import oracle_cooperation as oracle
-from .instances import ALGORITHMS, FarFedFTRL, random_losses, sent_by
-from .oracle import Played
+from tests.instances import ALGORITHMS, FarFedFTRL, random_losses, sent_by
+from tests.oracle import Played
 
 
 def same(engine: Trajectory, truth: Played) -> None:

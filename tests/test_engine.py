@@ -22,10 +22,9 @@ from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
 from fedbandits.engine import checkpoint
 from fedbandits.engine.plan import Plan, plan
-from fedbandits.engine.record import Record
 from fedbandits.engine.trajectory import trajectory
-
-from .instances import sent_by
+from fedbandits.results.record import Record
+from tests.instances import sent_by
 
 slow = pytest.mark.slow
 PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90, seed=0)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbandits import fastest, gossip, networks
-from fedbandits.gossip import Gossip
+from fedbandits import gossip, networks
+from fedbandits.gossip import fastest_weights as fastest
+from fedbandits.gossip.base import Gossip
 from fedbandits.networks import Network
-from fedbandits.sparse_graphs import Floats
-
-from .instances import connected_networks
+from fedbandits.networks.searches import Floats
+from tests.instances import connected_networks
 
 EIGHT = "01 04 12 13 16 17 23 26 37 45 46 56 67"
 # second largest eigenvalue modulus with w = 1/d_max, 1/max(d_u, d_v), and the fastest

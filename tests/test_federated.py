@@ -16,8 +16,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.arrays import Array, played
-
-from .instances import ALGORITHMS, every_algorithm
+from tests.instances import ALGORITHMS, every_algorithm
 
 PATH = fb.networks.path(6)
 RING = fb.networks.ring(6)

@@ -11,9 +11,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.experiments import Options, Section, figure2
-from fedbandits.report import write_report
-
-from .chromium import Browser, needs_chromium
+from fedbandits.experiments.report import write_report
+from tests.chromium import Browser, needs_chromium
 
 mpl.use("agg")
 

@@ -17,10 +17,9 @@ import fedbandits as fb
 from fedbandits.experiments import figure1, figure2, horizons, leaderboard, linear, suite, theory
 from fedbandits.experiments.leaderboard import AS_IT_COMES, TUNED, Entry
 from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
-from fedbandits.plots import figure_of
-
-from .figures import check_figure
-from .instances import hand_made
+from fedbandits.results.plots import figure_of
+from tests.figures import check_figure
+from tests.instances import hand_made
 
 mpl.use("agg")
 

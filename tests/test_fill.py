@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fedbandits.engine.communication import communication
 from fedbandits.engine.simulate import prepare
 from fedbandits.experiments import leaderboard, suite
 from fedbandits.experiments.section import versions
+from fedbandits.results.communication import communication
 
 FILL = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "fill.py"))
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .fixed_configurations import GAMES, KEPT, digest
+from tests.fixed_configurations import GAMES, KEPT, digest
 
 KEPT_DIGESTS = json.loads(KEPT.read_text(encoding="utf-8"))
 

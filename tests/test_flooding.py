@@ -15,8 +15,7 @@ from fedbandits.algorithms.base import Leaf
 from fedbandits.arrays import Array, played
 from fedbandits.engine import mixing
 from fedbandits.engine.trajectory import trajectory
-
-from .instances import sent_by
+from tests.instances import sent_by
 
 
 class Heard(NamedTuple):

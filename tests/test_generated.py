@@ -14,8 +14,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.data import generated as generator
 from fedbandits.problems.movielens import NO_GENRES, RatingSequences
-
-from .test_movielens import arrays, sequence_means
+from tests.test_movielens import arrays, sequence_means
 
 
 @pytest.fixture(scope="module")

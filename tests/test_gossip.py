@@ -13,11 +13,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandits import gossip, networks, spectra
-from fedbandits.gossip import Gossip
-from fedbandits.networks import Network
-
-from .instances import connected_networks
+from fedbandits import gossip, networks
+from fedbandits.gossip.base import Gossip
+from fedbandits.networks import Network, spectra
+from tests.instances import connected_networks
 
 RULES: dict[str, Callable[[Network], Gossip]] = {
     "max_degree": gossip.max_degree,

@@ -74,7 +74,7 @@ def test_a_second_command_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_the_user_chose_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedbandits.compiled import keep_compiled_programs
+    from fedbandits.engine.compile_cache import keep_compiled_programs
 
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "chosen")
     before = dict(os.environ)

@@ -20,14 +20,15 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits import cli, config, interrupts, tables
+from fedbandits import cli, config
+from fedbandits.cli import tables
+from fedbandits.common import interrupts
 from fedbandits.engine import batch, draws, rounds
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
-from fedbandits.engine.record import Record
-
-from .instances import SMALL_CONFIG
-from .test_cli import call
+from fedbandits.results.record import Record
+from tests.instances import SMALL_CONFIG
+from tests.test_cli import call
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 # Three chunks.

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
+from fedbandits import oracle_linear_block_gossip as oracle
 from fedbandits.algorithms.base import Setting
-from fedbandits.config import load_config
+from fedbandits.config.building import load_config
 from fedbandits.engine.simulate import setting_of
 from fedbandits.engine.trajectory import trajectory
-
-from . import oracle_linear_block_gossip as oracle
-from .instances import (
+from tests.instances import (
     ALGORITHMS,
     ORACLE_SIZES,
     SMALL_CONFIG,
@@ -26,7 +25,7 @@ from .instances import (
     planar,
     random_losses,
 )
-from .oracle_block_gossip import chebyshev
+from tests.oracle_block_gossip import chebyshev
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 2))
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.engine import mixing
 from fedbandits.engine.trajectory import trajectory
-
-from .instances import connected_networks
+from tests.instances import connected_networks
 
 
 def hub_graph(agents: int) -> fb.Network:

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedbandits import networks, spectra
-from fedbandits.networks import Network
+from fedbandits import networks
+from fedbandits.networks import Network, spectra
 
 MILLION = 1_000_000
 

@@ -12,17 +12,17 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import fedbandits as fb
-from fedbandits.cli import app
-from fedbandits.config import ConfigError, build
+from fedbandits.cli.commands import app
+from fedbandits.common.statistics import interval
+from fedbandits.config.building import build
+from fedbandits.config.experiment import ConfigError
 from fedbandits.engine import batch, over_draws
 from fedbandits.problems.redrawn import loss_seeds, redraw
-from fedbandits.results import interval
 from fedbandits.sweeps import store
 from fedbandits.sweeps.listing import as_csv
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.run import run_sweep
-
-from .instances import SMALL_CONFIG
+from tests.instances import SMALL_CONFIG
 
 PROBLEM = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=12, seed=4)
 GOSSIP = fb.gossip.max_degree(fb.networks.ring(5))

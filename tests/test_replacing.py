@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.config import Experiment, load_config
+from fedbandits.config.building import load_config
+from fedbandits.config.experiment import Experiment
 from fedbandits.engine.simulate import DType, prepare
-
-from .instances import ALGORITHMS, SMALL_CONFIG
-from .test_cli import call
+from tests.instances import ALGORITHMS, SMALL_CONFIG
+from tests.test_cli import call
 
 FIX = "choose another --out, or --force to replace it"
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedbandits import report
+from fedbandits.experiments import report
+from fedbandits.experiments.report import write_report
 from fedbandits.experiments.section import Picture, Section, Table
-from fedbandits.plots import new_axes
-from fedbandits.report import write_report
-
-from .chromium import Browser, Tab, needs_chromium
+from fedbandits.results.plots import new_axes
+from tests.chromium import Browser, Tab, needs_chromium
 
 HOSTILE = """</script><script>alert("1 < 2 & 'three'")</script>"""
 NAMES = ["figure1", "theorems", "bare"]

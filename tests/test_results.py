@@ -13,9 +13,9 @@ import xarray as xr
 from scipy import stats
 
 import fedbandits as fb
-from fedbandits.plots import plot_regret, save_figure
-from fedbandits.results import FORMAT
-from fedbandits.tables import recommendation_line
+from fedbandits.cli.tables import recommendation_line
+from fedbandits.results.plots import plot_regret, save_figure
+from fedbandits.results.result import FORMAT
 
 mpl.use("agg")
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits import algorithms, checks, config, networks, problems
+from fedbandits import algorithms, config, networks, problems
+from fedbandits.common import checks
 from fedbandits.engine.batch import simulate_each
 from fedbandits.engine.draws import simulate_draws
-
-from .instances import SMALL_CONFIG
-from .test_cli import call
+from tests.instances import SMALL_CONFIG
+from tests.test_cli import call
 
 GIVEN = {
     "agents": 4, "arms": 2, "horizon": 10, "cluster": 2, "block": 2, "means": [0.1, 0.2],

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedbandits.spanner import _swapped as swapped
-from fedbandits.spanner import volumetric_spanner
+from fedbandits.algorithms.spanner import _swapped as swapped
+from fedbandits.algorithms.spanner import volumetric_spanner
 
 Float = np.ndarray[Any, np.dtype[np.float64]]
 

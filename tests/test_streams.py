@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedbandits.streams import ACTIONS, LOSSES, round_key, words
+from fedbandits.common.streams import ACTIONS, LOSSES, round_key, words
 
 
 @pytest.mark.pinned

@@ -23,16 +23,15 @@ from typer.testing import CliRunner, Result
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.catalogue import REGISTRIES
-from fedbandits.cli import app
+from fedbandits.cli.commands import app
+from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.engine import batch
 from fedbandits.sweeps import identity, run, store
 from fedbandits.sweeps import plan as plans
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
-
-from .instances import SMALL_CONFIG
+from tests.instances import SMALL_CONFIG
 
 # Two batches of two cells: one for each seed.
 SWEEP = SMALL_CONFIG.replace("runs = 2", "runs = 2\nseed = [0, 1]").replace(

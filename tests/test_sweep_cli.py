@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import fedbandits as fb
-from fedbandits import tables
+from fedbandits.cli import tables
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.progress import CellProgress
-
-from .test_sweep import COMMAND, SWEEP, call
+from tests.test_sweep import COMMAND, SWEEP, call
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fedbandits.config import ConfigError, load_config
+from fedbandits.config.building import load_config
+from fedbandits.config.experiment import ConfigError
+from fedbandits.config.grammar import canonical, expand, find_axes
 from fedbandits.sweeps import identity, plan
-from fedbandits.sweeps.grammar import canonical, expand, find_axes
 from fedbandits.sweeps.identity import cell_hash
 from fedbandits.sweeps.plan import MOST_CELLS, make_plan
-
-from .instances import SMALL_CONFIG
+from tests.instances import SMALL_CONFIG
 
 ROOT = Path(__file__).parents[1]
 GRID = {"name": "grid", "rows": 2, "cols": 2}

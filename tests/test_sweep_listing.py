@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 
 import fedbandits as fb
-from fedbandits import plots, tables
+from fedbandits.cli import tables
+from fedbandits.results import plots
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
-
-from .instances import SMALL_CONFIG
-from .test_sweep import SWEEP, call
+from tests.instances import SMALL_CONFIG
+from tests.test_sweep import SWEEP, call
 
 FIVE_AXES = """
 runs = 2

@@ -12,8 +12,7 @@ import fedbandits as fb
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.run import run_sweep
-
-from .instances import SMALL_CONFIG
+from tests.instances import SMALL_CONFIG
 
 
 def play(folder: Path, *changes: str, text: str = SMALL_CONFIG) -> Path:

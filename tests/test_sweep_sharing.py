@@ -18,14 +18,13 @@ import pytest
 
 from fedbandits.engine import checkpoint
 from fedbandits.engine import plan as chunks
-from fedbandits.engine.record import Record
+from fedbandits.results.record import Record
 from fedbandits.sweeps import jobs, run, store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.sharing import Task, claimed, kept_for_cluster
 from fedbandits.sweeps.store import SweepError
-
-from .test_sweep import COMMAND, SWEEP, call, cells, never
+from tests.test_sweep import COMMAND, SWEEP, call, cells, never
 
 
 @pytest.fixture(scope="module")

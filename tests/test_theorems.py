@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits import bounds
+from fedbandits.theory import bounds
 
 mpl.use("agg")
 

@@ -12,11 +12,10 @@ import pytest
 from typer.testing import Result
 
 import fedbandits as fb
-from fedbandits.config import load_config
+from fedbandits.config.building import load_config
 from fedbandits.tuning import files
-
-from .instances import SMALL_CONFIG, random_losses
-from .test_cli import call
+from tests.instances import SMALL_CONFIG, random_losses
+from tests.test_cli import call
 
 ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "fresh.nc")
 
@@ -244,7 +243,8 @@ def test_interrupted(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_what_is_at_an_edge_is_said() -> None:
     """Nearly uniform play is worst: the largest rate of three wins, and more are proposed."""
-    from fedbandits import tables, tuning
+    from fedbandits import tuning
+    from fedbandits.cli import tables
 
     problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=20)
     gossip = fb.gossip.max_degree(fb.networks.grid(2, 2))

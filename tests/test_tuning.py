@@ -19,16 +19,15 @@ from fedbandits import tuning
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import Array, over_arms, played
-from fedbandits.describe import describe
+from fedbandits.common.describe import describe
+from fedbandits.common.toml import toml_text
 from fedbandits.engine import batch
 from fedbandits.engine.rounds import compilations
 from fedbandits.experiments.measure import interval
 from fedbandits.schedules import Constant, Power, anytime, power
-from fedbandits.toml import toml_text
 from fedbandits.tuning import knobs, seeds
-
-from .instances import random_losses
-from .test_imports import HEAVY, loaded_after
+from tests.instances import random_losses
+from tests.test_imports import HEAVY, loaded_after
 
 PROBLEM = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=60, seed=4)
 GOSSIP = fb.gossip.max_degree(fb.networks.ring(5))

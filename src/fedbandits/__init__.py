@@ -12,8 +12,7 @@ Importing the package loads NumPy only; JAX and the rest are loaded when first n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import accelerated, bounds, gossip, networks, problems, schedules, tuning
-from . import forks as forks  # watches from the start
+from . import gossip, networks, problems, schedules, tuning
 from .algorithms import (
     AcceleratedFedExp3,
     Algorithm,
@@ -30,19 +29,21 @@ from .algorithms import (
     Setting,
     Uniform,
 )
-from .comparison import Comparison, compare
-from .gossip import Gossip
+from .common import forks as forks  # watches from the start
+from .common.version import __version__ as __version__
+from .gossip import acceleration as accelerated
+from .gossip.base import Gossip
 from .networks import Network
-from .plots import plot
 from .problems import Problem
-from .results import Result, load
+from .results.comparison import Comparison, compare
+from .results.plots import plot
+from .results.result import Result, load
+from .theory import bounds
 
 if TYPE_CHECKING:
     from .engine.federated import NotFederatedError, check_federated
     from .engine.simulate import simulate
     from .sweeps.load import load_experiment
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AcceleratedFedExp3",

@@ -1,5 +1,5 @@
 """`python -m fedbandits`, the same as `fedbandits`."""
 
-from .cli import app
+from fedbandits.cli.commands import app
 
 app(prog_name="fedbandits")

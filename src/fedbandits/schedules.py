@@ -27,9 +27,9 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Protocol, cast
 
-from .arrays import Array, over_arms
-from .checks import explained, nonnegative
-from .describe import Fresh
+from fedbandits.arrays import Array, over_arms
+from fedbandits.common.checks import explained, nonnegative
+from fedbandits.common.describe import Fresh
 
 
 class RateState(Protocol):

@@ -9,8 +9,9 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import accelerated, checks
 from fedbandits.arrays import Array
+from fedbandits.common import checks
+from fedbandits.gossip import acceleration as accelerated
 from fedbandits.schedules import Power, Schedule, SmallLoss, as_schedule
 
 from .base import Algorithm, Leaf, Setting

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, S
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import checks
 from fedbandits.arrays import Array
+from fedbandits.common import checks
 
 if TYPE_CHECKING:
-    from fedbandits.gossip import Gossip
+    from fedbandits.gossip.base import Gossip
 
 Kind = Literal["estimate", "count", "raw"]
 Combine = Literal["average", "maximum", "flood"]

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import accelerated, bounds, checks
 from fedbandits.arrays import Array
+from fedbandits.common import checks
+from fedbandits.gossip import acceleration as accelerated
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+from fedbandits.theory import rates as theory
 
 from .base import Algorithm, Leaf, Setting
 from .block_learner import REGULARISERS, Regulariser, default_rate, leader
@@ -21,7 +23,7 @@ from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
 from .exponential_weights import checked_exploration, explore, importance_weighted
 
 if TYPE_CHECKING:
-    from fedbandits.gossip import Gossip
+    from fedbandits.gossip.base import Gossip
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class BlockGossip(Algorithm[BlockState]):
         η = sqrt(ln K / (2 (B + 3K/N) T)) and α = 1/T. Where T <= 2B everyone plays uniformly to
         the end; a warning then says so.
         """
-        rates = bounds.block_gossip_rates(gossip, arms=arms, horizon=horizon)
+        rates = theory.block_gossip_rates(gossip, arms=arms, horizon=horizon)
         if gossip.rule == "random_edge" or not accelerated.positive_semidefinite(gossip):
             raise ValueError(
                 f"the theorem is for a fixed, symmetric and positive semi-definite W, which "

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import accelerated
 from fedbandits.arrays import Array
+from fedbandits.gossip import acceleration as accelerated
 
 TOLERANCE = 0.1
 """What a block chosen from the network leaves at most of the agents' disagreement."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, played
-from fedbandits.checks import INT32, whole
+from fedbandits.common.checks import INT32, whole
 
 from .base import Algorithm, Leaf
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.checks import INT32, whole
+from fedbandits.common.checks import INT32, whole
 from fedbandits.schedules import Power, Schedule, as_schedule
 
 from .base import Setting

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, played, taken
-from fedbandits.checks import nonnegative
+from fedbandits.common.checks import nonnegative
 
 from .base import Algorithm, Leaf, Setting
 from .regularisers import regularised_leader

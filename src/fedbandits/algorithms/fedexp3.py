@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from fedbandits import bounds
 from fedbandits.arrays import Array
 from fedbandits.schedules import Constant, Power
+from fedbandits.theory import rates as theory
 
 from .base import Leaf
 from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
 
 if TYPE_CHECKING:
-    from fedbandits.gossip import Gossip
+    from fedbandits.gossip.base import Gossip
 
 
 @dataclass(frozen=True, init=False)
@@ -51,9 +51,9 @@ class FedExp3(ExploringWeights):
         γ_T is above 1 the agents play uniformly throughout; a warning then names the horizon from
         which the theorem says anything.
         """
-        rates = bounds.theorem_rates(gossip, arms=arms, horizon=horizon)
+        rates = theory.theorem_rates(gossip, arms=arms, horizon=horizon)
         if rates.exploration_at_horizon > 1:
-            needed = bounds.horizon_needed(gossip, arms=arms)
+            needed = theory.horizon_needed(gossip, arms=arms)
             warnings.warn(
                 f"the theorem's exploration rate is {rates.exploration_at_horizon:.3g} at "
                 f"horizon {horizon:,}; it is clipped at 1 and every agent plays uniformly. It "

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import bounds
 from fedbandits.arrays import Array
 from fedbandits.schedules import Anytime, Constant, Schedule, as_schedule
+from fedbandits.theory import rates as theory
 
 from .base import Algorithm, Feedback, Leaf
 from .exponential_weights import LossEstimates, exponential_weights
 
 if TYPE_CHECKING:
-    from fedbandits.gossip import Gossip
+    from fedbandits.gossip.base import Gossip
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class FedHedge(Algorithm[LossEstimates]):
 
         This follows from the paper's proof with ‖g‖ <= 1; it is not a theorem of the paper.
         """
-        rate = bounds.full_information_rate(gossip, arms=arms, horizon=horizon)
+        rate = theory.full_information_rate(gossip, arms=arms, horizon=horizon)
         return cls(Constant(rate))
 
     def init(

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import accelerated, bounds, checks
 from fedbandits.arrays import Array, product
+from fedbandits.common import checks
+from fedbandits.gossip import acceleration as accelerated
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
-from fedbandits.spanner import Spanner, checked_actions, volumetric_spanner
+from fedbandits.theory import rates as theory
 
 from .base import Algorithm, Leaf, Setting
 from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
 from .exponential_weights import LossEstimates, softmax
+from .spanner import Spanner, checked_actions, volumetric_spanner
 
 if TYPE_CHECKING:
-    from fedbandits.gossip import Gossip
+    from fedbandits.gossip.base import Gossip
 
 _LEAST = 1e-4
 """What each member of the spanner is played at least, in float32's name."""
@@ -117,7 +119,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
         are known. Chebyshev's weights stand in for the paper's momentum: after as many steps they
         leave less of the disagreement. Where T <= 2B nothing is learned; a warning then says so.
         """
-        block = bounds.linear_rates(gossip, arms=arms, horizon=horizon, dimension=1).block
+        block = theory.linear_rates(gossip, arms=arms, horizon=horizon, dimension=1).block
         if gossip.gap > 0 and not accelerated.accelerable(gossip):
             raise ValueError(
                 f"the theorem is for a fixed and symmetric W, which {gossip.name} is not; take "
@@ -169,7 +171,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
         """η and β: the given, the theorem's, or the practical."""
         if self.horizon is not None and setting.gossip is not None:
             sizes = {"arms": setting.arms, "horizon": self.horizon}
-            theirs = bounds.linear_rates(setting.gossip, **sizes, dimension=dimension)
+            theirs = theory.linear_rates(setting.gossip, **sizes, dimension=dimension)
             rate, share = Constant(theirs.learning_rate), Constant(theirs.exploration)
             return {"learning_rate": rate, "exploration": share}
         if self.learning_rate is not None:

@@ -209,7 +209,7 @@ class _Transfer:
         from urllib.error import HTTPError
         from urllib.request import Request, urlopen
 
-        from fedbandits import __version__
+        from fedbandits.common.version import __version__
 
         headers = {"User-Agent": f"fedbandits/{__version__}", **headers}
         expected = 416 if "Range" in headers else 404 if address.endswith(".md5") else 0

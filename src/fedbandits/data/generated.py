@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.checks import fits
+from fedbandits.common.checks import fits
 
 from . import bundled
 

@@ -12,20 +12,21 @@ import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
-from fedbandits.gossip import Gossip
-from fedbandits.interrupts import calm
+from fedbandits.common.interrupts import calm
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
+from fedbandits.results.record import AgentTotals, Curves
 
 from .checkpoint import Checkpoint
 from .chunks import play_chunks
 from .devices import spread
 from .mixing import Mixer
 from .pytrees import register
-from .rounds import AgentTotals, Carry, Curves, play_chunk
+from .rounds import Carry, play_chunk
 from .simulate import DType, Start, finish, precision, prepare
 
 if TYPE_CHECKING:
-    from fedbandits.results import Result
+    from fedbandits.results.result import Result
 
 
 def simulate_each(

@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedbandits.files import atomic_write
+from fedbandits.common.files import atomic_write
+from fedbandits.results.record import Record
 
-from .record import Record
 from .rounds import Carry
 
 SECONDS = 30.0

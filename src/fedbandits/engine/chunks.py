@@ -9,17 +9,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedbandits import interrupts
 from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.common import interrupts
 from fedbandits.problems.base import Problem, check_losses
+from fedbandits.results.record import AgentTotals, Curves, Record
 
 from .checkpoint import Checkpoint
 from .devices import Spread
 from .mixing import Mixer
 from .plan import plan
 from .progress import Progress
-from .record import Record
-from .rounds import AgentTotals, Carry, Curves, play_chunk
+from .rounds import Carry, play_chunk
 
 logger = logging.getLogger("fedbandits")
 

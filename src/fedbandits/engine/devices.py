@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from fedbandits import checks
+from fedbandits.common import checks
 
 
 def one_per_core() -> None:

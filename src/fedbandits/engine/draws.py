@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
-from fedbandits.gossip import Gossip
+from fedbandits.common import checks, interrupts
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
+from fedbandits.results.record import AgentTotals, check_runs
 
 from . import pytrees
 from .chunks import stopped
 from .flooding import first_state
 from .mixing import Mixer, mixer
 from .plan import LOSSES, plan
-from .record import check_runs
-from .rounds import AgentTotals, Carry, play_chunk
+from .rounds import Carry, play_chunk
 from .simulate import DType, precision, setting_of
 
 if TYPE_CHECKING:

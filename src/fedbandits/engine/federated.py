@@ -9,9 +9,10 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits import checks
 from fedbandits.algorithms.base import Algorithm, AnyAlgorithm
-from fedbandits.gossip import Gossip, max_degree
+from fedbandits.common import checks
+from fedbandits.gossip.base import Gossip
+from fedbandits.gossip.rules import max_degree
 from fedbandits.networks import Network
 from fedbandits.problems import from_tensor
 

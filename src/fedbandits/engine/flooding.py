@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits import checks
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
+from fedbandits.common import checks
 
 
 class Relayed(NamedTuple):

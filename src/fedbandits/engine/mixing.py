@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
-from fedbandits.gossip import Gossip
+from fedbandits.gossip.base import Gossip
 
 from . import pytrees
 

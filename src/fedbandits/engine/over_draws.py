@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits import checks, results
-from fedbandits.interrupts import calm
+from fedbandits import results
+from fedbandits.common import checks
+from fedbandits.common.interrupts import calm
 from fedbandits.problems.base import Problem
 from fedbandits.problems.redrawn import loss_seeds, redraw
 

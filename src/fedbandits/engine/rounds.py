@@ -10,9 +10,10 @@ import jax.numpy as jnp
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, expectation, sample, taken
+from fedbandits.common.streams import ACTIONS, EDGES, round_key, uniforms
 from fedbandits.problems.base import Problem
 from fedbandits.problems.coins import Coins
-from fedbandits.streams import ACTIONS, EDGES, round_key, uniforms
+from fedbandits.results.record import AgentTotals, Curves
 
 from .devices import Spread
 from .flooding import Relayed, own, relay
@@ -90,33 +91,6 @@ class Plays(NamedTuple):
     expected: Array
     arm_loss: Array
     valid: Array
-
-
-class Curves(NamedTuple):
-    """What is kept of every round, losses being averaged over all agents as in the paper.
-
-    Attributes:
-        incurred: mean over agents of the loss of the arm played, `[C, R]`.
-        expected: mean over agents of the expected loss ⟨p_t, ℓ̄_t⟩, `[C, R]`.
-        arm_loss: ℓ̄_t(i), `[C, K]`.
-        frequency: share of agents that played each arm, `[C, K, R]`.
-        worst_lead: the largest `Carry.lead`, `[C]`.
-        valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
-    """
-
-    incurred: Array
-    expected: Array
-    arm_loss: Array
-    frequency: Array
-    worst_lead: Array
-    valid: Array
-
-
-class AgentTotals(NamedTuple):
-    """Losses of each agent summed over the chunk, `[R, N]`."""
-
-    incurred: Array
-    expected: Array
 
 
 def draw_luck(seed: Array, t: Array, mixer: Mixer, runs: int, agents: int, dtype: Any) -> Luck:

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fedbandits import checks, interrupts
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.arrays import Array, once, over_arms, sample
-from fedbandits.describe import describe
-from fedbandits.forks import refuse_fork
-from fedbandits.gossip import Gossip
+from fedbandits.common import checks, interrupts
+from fedbandits.common.describe import describe
+from fedbandits.common.forks import refuse_fork
+from fedbandits.common.streams import ACTIONS, round_key, uniforms
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_sizes
-from fedbandits.streams import ACTIONS, round_key, uniforms
+from fedbandits.results.communication import communication
+from fedbandits.results.record import Record, check_runs
 
 from . import pytrees
 from .checkpoint import Checkpoint
 from .chunks import play_chunks, stopped
-from .communication import communication
 from .contract import check_contract
 from .devices import one_per_core, spread
 from .flooding import first_state, own
@@ -33,11 +34,10 @@ from .mixing import Mixer, mixer
 from .over_draws import draw_seeds, simulate_over_draws
 from .plan import plan
 from .purity import check_traced
-from .record import Record, check_runs
 from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
-    from fedbandits.results import Result
+    from fedbandits.results.result import Result
 
 one_per_core()
 
@@ -233,7 +233,7 @@ def configuration(
     dtype: DType,
 ) -> dict[str, Any]:
     """Everything that decides the numbers, the algorithm being set up, as plain data."""
-    from fedbandits import __version__
+    from fedbandits.common.version import __version__
 
     network = gossip and gossip.network
     return {
@@ -256,7 +256,7 @@ def finish(
     against: Literal["current", "final"],
 ) -> Result:
     """The result, from a full record and the state after round T."""
-    from fedbandits.results import build_result
+    from fedbandits.results.result import build_result
 
     after, seed = np.int32(problem.horizon + 1), np.uint32(start.config["seed"])
     return build_result(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from types import ModuleType
 
 import jax
 import numpy as np
 from jax import errors
 
-import fedbandits
+_LIBRARIES = [Path(package.__file__ or "").parent for package in (jax, np)]
 
 METHODS = ("distribution", "message", "update")
 
@@ -52,9 +51,9 @@ def explanation(error: Exception, algorithm: str) -> TypeError | None:
     if fault is None or not methods:
         return None
     done, instead = fault
-    inside = [frame for frame in frames[methods[0] :] if not _of(frame, jax, np)]
+    inside = [frame for frame in frames[methods[0] :] if not _within(frame, *_LIBRARIES)]
     # Of one's own code, where there is some: a rate, say, that one of our methods calls.
-    own = [frame for frame in inside if not _of(frame, fedbandits)]
+    own = [frame for frame in inside if not _within(frame, Path(__file__).parents[1])]
     frame = (own or inside)[-1]
     return TypeError(
         f"{algorithm}.{frames[methods[0]].name} {done}, but while JAX compiles arrays have no "
@@ -63,6 +62,5 @@ def explanation(error: Exception, algorithm: str) -> TypeError | None:
     )
 
 
-def _of(frame: traceback.FrameSummary, *packages: ModuleType) -> bool:
-    folders = [Path(package.__file__ or "").parent for package in packages]
+def _within(frame: traceback.FrameSummary, *folders: Path) -> bool:
     return any(folder in Path(frame.filename).parents for folder in folders)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
-from fedbandits.gossip import Gossip
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
 
 from . import pytrees

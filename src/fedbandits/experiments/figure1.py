@@ -321,7 +321,7 @@ RIGHT = Picture(
 
 def draw_left(results: Mapping[str, fb.Result]) -> Figure:
     """The curves, the published values as crosses, and uniform play leaving through the top."""
-    from fedbandits.plots import figure_of, legend_below, plot_regret
+    from fedbandits.results.plots import figure_of, legend_below, plot_regret
 
     ax = plot_regret(results)
     rounds = [t for _, t in PUBLISHED_LEFT]
@@ -336,7 +336,7 @@ def draw_left(results: Mapping[str, fb.Result]) -> Figure:
 
 def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
     """The nine networks, their line, and the published points as crosses."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes
 
     ax = new_axes()
     half = (panel["above_high"] - panel["above_low"]) / 2

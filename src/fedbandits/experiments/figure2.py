@@ -213,7 +213,7 @@ def picture(network: str) -> Picture:
 
 def draw(panel: Mapping[str, fb.Result], network: str) -> Figure:
     """One panel."""
-    from fedbandits.plots import figure_of, plot_regret
+    from fedbandits.results.plots import figure_of, plot_regret
 
     ax = plot_regret(panel)
     ax.set_title(network, fontsize="medium")

@@ -397,7 +397,7 @@ def _short(played: Played, crossed: Crossover) -> str:
 
 def draw(played: Played, exponents: pd.DataFrame) -> Figure:
     """Regret against T with the fitted slopes."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     here = exponents[

@@ -359,7 +359,7 @@ PICTURE = Picture(
 
 def draw(entries: list[Entry]) -> Figure:
     """One row for each algorithm; shares of 0 or less have no place on a log axis."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     names = ranked(entries)[::-1]
     ax = new_axes(height=1.2 + 0.28 * len(names))

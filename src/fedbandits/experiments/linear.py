@@ -280,7 +280,7 @@ PICTURE = Picture(
 
 def draw_arms(points: pd.DataFrame) -> Figure:
     """Regret against K, algorithm by algorithm."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes
 
     ax = new_axes()
     for i, (name, rows) in enumerate(points.groupby("algorithm", sort=False)):

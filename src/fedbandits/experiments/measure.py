@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.results import Interval, interval
+from fedbandits.common.statistics import Interval, interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedbandits.results import Result
+    from fedbandits.results.result import Result
 
 In = TypeVar("In")
 Out = TypeVar("Out")

@@ -14,16 +14,16 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedbandits.files import atomic_path
-from fedbandits.plots import save_figure
-from fedbandits.replacing import FIX
+from fedbandits.common.files import atomic_path
+from fedbandits.config.replacing import FIX
+from fedbandits.results.plots import save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from fedbandits.results import Result
+    from fedbandits.results.result import Result
 
 FORMAT = 1
 """Version of the section files. A file of another version is refused, never misread."""

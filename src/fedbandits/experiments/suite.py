@@ -386,7 +386,7 @@ PICTURE = Picture(
 
 def draw(cases: list[Case]) -> Figure:
     """The ratios of families 1 to 4."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     stationary = split(cases)[0]

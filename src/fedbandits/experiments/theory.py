@@ -344,7 +344,7 @@ UPPER = Picture(
 
 def draw_lower(points: pd.DataFrame, exponents: pd.DataFrame, against: str) -> Figure:
     """The far agent's regret against T or against Δ + 1."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     shown = points[points["against"] == against].assign(block=points["distance"] + 1)
@@ -374,7 +374,7 @@ def draw_lower(points: pd.DataFrame, exponents: pd.DataFrame, against: str) -> F
 
 def draw_upper(upper: pd.DataFrame) -> Figure:
     """The worst agent's regret and the bound, network by network."""
-    from fedbandits.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
     for i, (name, rows) in enumerate(upper.groupby("network", sort=False)):

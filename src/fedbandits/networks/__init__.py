@@ -7,6 +7,7 @@ seconds. Eigenvalues come from a closed form, a dense solver (few agents) or a m
 from collections.abc import Callable
 
 from .base import Network
+from .conversion import from_adjacency, from_edges, from_networkx, read_graphml
 from .families import (
     complete,
     erdos_renyi,
@@ -19,7 +20,6 @@ from .families import (
     star,
     two_clusters,
 )
-from .given import from_adjacency, from_edges, from_networkx, read_graphml
 
 REGISTRY: dict[str, Callable[..., Network]] = {
     make.__name__: make

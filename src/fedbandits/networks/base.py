@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.checks import INT32, fits, whole
-from fedbandits.sparse_graphs import (
+from fedbandits.common.checks import INT32, fits, whole
+
+from .searches import (
     Floats,
     Ints,
     bounded_diameter,
@@ -22,13 +23,13 @@ from fedbandits.sparse_graphs import (
     laplacian_of,
     symmetric,
 )
-from fedbandits.spectra import rough_modes, smooth_modes
+from .spectra import rough_modes, smooth_modes
 
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
 
-    from fedbandits.sparse_graphs import Sparse
+    from .searches import Sparse
 
 _LABELLED_AGENTS = 60
 _SPRING_AGENTS = 500

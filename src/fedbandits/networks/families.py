@@ -7,10 +7,10 @@ import random
 
 import numpy as np
 
-from fedbandits.checks import explained, number, whole
-from fedbandits.sparse_graphs import Ints
+from fedbandits.common.checks import explained, number, whole
 
 from .base import Network, build, check_size, circle
+from .searches import Ints
 
 
 @explained

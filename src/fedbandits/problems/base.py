@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.arrays import Array
-from fedbandits.describe import describe
+from fedbandits.common import checks
+from fedbandits.common.describe import describe
 
 Check = Literal["never", "before", "during"]
 

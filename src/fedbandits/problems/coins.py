@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.arrays import Array
-from fedbandits.streams import LOSSES, as_uniforms, round_key, words
+from fedbandits.common import checks
+from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
 from .base import Check, Problem, check_sizes
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.arrays import Array
-from fedbandits.streams import LOSSES, as_uniforms, round_key, words
+from fedbandits.common import checks
+from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
 from .base import check_sizes
 from .coins import Coins

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.arrays import Array
-from fedbandits.describe import Fresh, array_hash
+from fedbandits.common import checks
+from fedbandits.common.describe import Fresh, array_hash
 
 from .base import Problem, check_shape, check_sizes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedbandits import checks
+from fedbandits.common import checks
 
 from .base import check_sizes
 from .coins import Bernoulli, bernoulli

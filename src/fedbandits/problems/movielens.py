@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits import checks
 from fedbandits.arrays import Array
-from fedbandits.describe import array_hash
+from fedbandits.common import checks
+from fedbandits.common.describe import array_hash
 
 from .base import Check, Problem, check_sizes
 

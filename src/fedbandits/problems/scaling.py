@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.arrays import Array
+from fedbandits.common import checks
 
 from .base import Check, Problem
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits import checks
 from fedbandits.arrays import Array
+from fedbandits.common import checks
 
 from .base import Check, Problem, check_sizes
 

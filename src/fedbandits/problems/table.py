@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fedbandits import checks
+from fedbandits.common import checks
 
 from .base import Problem, check_sizes
 from .scaling import scaled

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from fedbandits import __version__
+from fedbandits.common.version import __version__
 
 from .run import Batch, Played, in_one_line, play_batch
 from .store import SweepError

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedbandits.config import Experiment
+from fedbandits.config.experiment import Experiment
+from fedbandits.config.grammar import canonical
 
 from . import store
-from .grammar import canonical
 from .identity import shape_of
 from .plan import Plan
 from .progress import duration

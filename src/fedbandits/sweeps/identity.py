@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, names_file, nested_registry
-from fedbandits.config import SETTINGS, Experiment
-
-from .grammar import Registry, canonical
+from fedbandits.config.building import SETTINGS
+from fedbandits.config.catalogue import REGISTRIES, SECTIONS, accepted, names_file, nested_registry
+from fedbandits.config.experiment import Experiment
+from fedbandits.config.grammar import Registry, canonical
 
 FORMAT = 1
 """Version of what a hash is made of and of the files of a sweep; another one is refused."""
@@ -151,7 +151,7 @@ def shape_of(value: Any) -> Any:
         >>> shape_of(Exp3(0.1)) == shape_of(Exp3(0.1, exploration=0.2))  # no longer a power of t
         False
     """
-    from fedbandits.describe import describe
+    from fedbandits.common.describe import describe
 
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         kept = {

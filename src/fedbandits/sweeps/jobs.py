@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
-from fedbandits import interrupts
+from fedbandits.common import interrupts
 
 from .run import POLL, Batch, play_here
 from .sharing import Missing, Task

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedbandits.describe import label
+from fedbandits.common.describe import label
 
 from . import store
 from .load import read_arrays
@@ -29,7 +29,7 @@ def final_regret(folder: Path, cell: store.StoredCell) -> FinalRegret:
     """Of a cell that is done."""
     import xarray as xr
 
-    from fedbandits.results import band
+    from fedbandits.common.statistics import band
 
     arrays, _ = read_arrays(store.cell_path(folder, cell.hash), ["regret"])
     values = arrays["regret"][..., -1]

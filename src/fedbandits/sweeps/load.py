@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.describe import label
-from fedbandits.results import DIMENSIONS
+from fedbandits.common.describe import label
+from fedbandits.results.result import DIMENSIONS
 
 from . import store
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedbandits.config import ConfigError, Experiment, build, read_config
+from fedbandits.config.building import build
+from fedbandits.config.experiment import ConfigError, Experiment
+from fedbandits.config.grammar import Cell, Sweep, canonical, expand
+from fedbandits.config.reading import read_config
 
-from .grammar import Cell, Sweep, canonical, expand
 from .identity import cell_hash, identity, made_here, shape_of
 
 MOST_CELLS = 8

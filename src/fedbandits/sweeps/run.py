@@ -13,8 +13,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedbandits.config import Experiment, build
-from fedbandits.interrupts import calm
+from fedbandits.common.interrupts import calm
+from fedbandits.config.building import build
+from fedbandits.config.experiment import Experiment
 
 from . import store
 from .identity import cell_hash, files_of, made_here
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from fedbandits.problems import Problem
-    from fedbandits.results import Result
+    from fedbandits.results.result import Result
 
 logger = logging.getLogger("fedbandits")
 

@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedbandits import results
-from fedbandits.files import atomic_write
+from fedbandits.common.files import atomic_write
+from fedbandits.config.grammar import short_names
+from fedbandits.results import result as results
 
-from .grammar import short_names
 from .identity import FORMAT
 from .plan import Plan
 
@@ -116,7 +116,7 @@ class Trace(NamedTuple):
 
 def manifest_of(plan: Plan, command: list[str]) -> Manifest:
     """What the folder will say of a plan."""
-    from fedbandits import __version__
+    from fedbandits.common.version import __version__
 
     axes = plan.sweep.axes
     names = short_names([path for axis in axes for path in axis.paths])

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits import checks
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.describe import describe
-from fedbandits.gossip import Gossip
+from fedbandits.common import checks
+from fedbandits.common.describe import describe
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
 from fedbandits.problems.redrawn import draws_losses, redraw
 

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 from fedbandits import schedules
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.catalogue import THEOREM
-from fedbandits.config import ConfigError, Experiment, load_config, read_config
-from fedbandits.describe import describe
-from fedbandits.files import atomic_path
-from fedbandits.interrupts import calm
-from fedbandits.replacing import refuse_present
-from fedbandits.toml import toml_text
+from fedbandits.common.describe import describe
+from fedbandits.common.files import atomic_path
+from fedbandits.common.interrupts import calm
+from fedbandits.common.toml import toml_text
+from fedbandits.config.building import load_config
+from fedbandits.config.catalogue import THEOREM
+from fedbandits.config.experiment import ConfigError, Experiment
+from fedbandits.config.reading import read_config
+from fedbandits.config.replacing import refuse_present
 
 from . import knobs
 from .choice import Choice, choose
@@ -144,7 +146,7 @@ _ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "fresh.nc")
 
 
 def _tables(source: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    from fedbandits.sweeps.grammar import expand
+    from fedbandits.config.grammar import expand
 
     return dict(expand(read_config(source, overrides), str(source)).cells[0].config)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits import checks
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.describe import describe
-from fedbandits.gossip import Gossip
+from fedbandits.common import checks
+from fedbandits.common.describe import describe
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
 from fedbandits.problems.redrawn import draws_losses, redraw
 
@@ -23,8 +23,9 @@ from .seeds import in_words, stage_seeds
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fedbandits.common.statistics import Interval
     from fedbandits.engine.simulate import DType
-    from fedbandits.results import Interval, Result
+    from fedbandits.results.result import Result
 
 logger = logging.getLogger("fedbandits")
 
@@ -63,7 +64,7 @@ class Report:
         """
         import pandas as pd
 
-        from fedbandits.results import interval
+        from fedbandits.common.statistics import interval
 
         rows = {}
         for agent in AGENTS:
@@ -77,7 +78,7 @@ class Report:
 
     def difference(self) -> Interval:
         """Regret of the mean agent, tuned minus given, with its 95% interval."""
-        from fedbandits.results import interval
+        from fedbandits.common.statistics import interval
 
         tuned, given = (_values(r, "mean agent", self.unit) for r in (self.tuned, self.given))
         return interval(tuned - given)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedbandits import checks
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.algorithms.base import Setting
+from fedbandits.common import checks
 from fedbandits.schedules import Constant, Power
 
 KNOBS = ("learning_rate", "block", "exploration", "entropy_scale", "tsallis_scale")

@@ -21,7 +21,7 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
     Example:
         >>> from fedbandits import Exp3
-        >>> from fedbandits.describe import describe
+        >>> from fedbandits.common.describe import describe
         >>> from fedbandits.schedules import power, small_loss
         >>> differences([describe(Exp3(0.1, power(c, 1 / 3))) for c in (0.01, 0.1)])
         {'exploration.c': [0.01, 0.1]}

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.gossip import Gossip
+from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
 
 if TYPE_CHECKING:
     from fedbandits.engine.simulate import DType
-    from fedbandits.results import Result
+    from fedbandits.results.result import Result
 
 
 def play(

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedbandits import checks
+from fedbandits.common import checks
 from fedbandits.problems import Problem
 from fedbandits.problems.redrawn import seed_of
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from . import algorithms, gossip, networks, problems, schedules
-from .algorithms import AnyAlgorithm
+from fedbandits import algorithms, gossip, networks, problems, schedules
+from fedbandits.algorithms import AnyAlgorithm
 
 REGISTRIES: dict[str, Mapping[str, Callable[..., Any]]] = {
     "problem": problems.REGISTRY,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .describe import label as in_words
-from .results import Band, Result, band
+from fedbandits.common.describe import label as in_words
+from fedbandits.common.statistics import Band, band
+
+from .result import Result
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from .files import atomic_path
+from fedbandits.common.files import atomic_path
 
 if TYPE_CHECKING:
-    from .experiments.section import Picture, Section, Table
+    from .section import Picture, Section, Table
 
 TITLE = "Doubly Adversarial Federated Bandits, reproduced"
 ABOUT = (
@@ -129,7 +129,7 @@ def write_report(out: Path, names: Sequence[str]) -> Path:
     Returns:
         path of the report.
     """
-    from .experiments.section import load_section
+    from .section import load_section
 
     paths = [out / f"{name}.json" for name in names]
     sections = [load_section(path) for path in paths if path.exists()]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .arrays import Array
-from .checks import number
+from fedbandits.arrays import Array
+from fedbandits.common.checks import number
 
 if TYPE_CHECKING:
-    from .gossip import Gossip
+    from .base import Gossip
 
 _ROUNDING = 1e-12
 
@@ -133,8 +133,8 @@ def steps(gossip: Gossip | None, tolerance: float) -> int:
 
 def positive_semidefinite(gossip: Gossip) -> bool:
     """Whether W is symmetric with no negative eigenvalue, as the paper's momentum assumes."""
-    from .sparse_graphs import laplacian_of
-    from .spectra import rough_modes
+    from fedbandits.networks.searches import laplacian_of
+    from fedbandits.networks.spectra import rough_modes
 
     if not _symmetric(gossip):
         return False

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import __version__, catalogue, checks, config, interrupts, tables
-from .compiled import keep_compiled_programs
-from .files import atomic_write
-from .replacing import refuse_other
+from fedbandits import config
+from fedbandits.common import checks, interrupts
+from fedbandits.common.files import atomic_write
+from fedbandits.common.version import __version__
+from fedbandits.config import catalogue
+from fedbandits.config.replacing import refuse_other
+from fedbandits.engine.compile_cache import keep_compiled_programs
+
+from . import tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
-    from .results import Result
+    from fedbandits.results.result import Result
 
 
 def _say(text: str, style: str = "", *, err: bool = False) -> None:
@@ -164,7 +169,7 @@ def run(
       fedbandits run examples/sweep.toml --jobs 4
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
-    from .sweeps.grammar import expand
+    from fedbandits.config.grammar import expand
 
     if quiet:
         logging.getLogger("fedbandits").setLevel(logging.WARNING)
@@ -204,8 +209,8 @@ def run(
 
 
 def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> None:
-    from .sweeps.estimate import estimate
-    from .sweeps.plan import make_plan
+    from fedbandits.sweeps.estimate import estimate
+    from fedbandits.sweeps.plan import make_plan
 
     plan = make_plan(file, changes or ())
     with _console(err=True).status("playing a few rounds of each kind of batch"):
@@ -227,9 +232,9 @@ def _run_sweep(
     force: bool,
     quiet: bool,
 ) -> None:
-    from .sweeps import store
-    from .sweeps.plan import make_plan
-    from .sweeps.run import run_sweep
+    from fedbandits.sweeps import store
+    from fedbandits.sweeps.plan import make_plan
+    from fedbandits.sweeps.run import run_sweep
 
     if scheduler is not None and jobs > 1:
         raise ValueError("--jobs is for this machine, --scheduler for a cluster; leave one out")
@@ -273,7 +278,7 @@ def results(
       fedbandits results out/sweep
       fedbandits results out/sweep --csv cells.csv
     """  # noqa: D301
-    from .sweeps import listing, store
+    from fedbandits.sweeps import listing, store
 
     manifest = store.read_manifest(folder)
     said = store.status(folder, manifest)
@@ -319,7 +324,7 @@ def tune(
       fedbandits tune examples/grid.toml
       fedbandits tune grid.toml --budget 50 --range learning_rate=0.1:30
     """  # noqa: D301
-    from .tuning.files import request
+    from fedbandits.tuning.files import request
 
     asked = request(file, changes or (), out=out, ranges=ranges or (), force=force)
     _make_folder(out)
@@ -425,10 +430,10 @@ def plot(
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
       fedbandits plot out/sweep
     """  # noqa: D301
-    from .comparison import named
-    from .plots import plot_regret
-    from .results import load
-    from .sweeps.listing import curves
+    from fedbandits.results.comparison import named
+    from fedbandits.results.plots import plot_regret
+    from fedbandits.results.result import load
+    from fedbandits.sweeps.listing import curves
 
     shown = curves(files)
     results = [load(file) for file, _ in shown]
@@ -452,7 +457,7 @@ def fetch_movielens(
       fedbandits data movielens
       fedbandits reproduce figure2 --data data/ml-latest.zip
     """  # noqa: D301
-    from .data.download import download
+    from fedbandits.data.download import download
 
     file = download(release, folder)
     _say(f"to use it: {shlex.join(['fedbandits', 'reproduce', 'figure2', '--data', str(file)])}")
@@ -499,8 +504,8 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from .experiments import BEYOND, REGISTRY, Options, run_part
-    from .report import write_report
+    from fedbandits.experiments import BEYOND, REGISTRY, Options, run_part
+    from fedbandits.experiments.report import write_report
 
     out = out or (Path("out/quick") if quick else Path("out"))
     options = Options(out, runs, seed, data, quick)
@@ -562,7 +567,7 @@ def _make_folder(out: Path) -> None:
 def _save_plot(ax: Axes, *paths: Path) -> None:
     import matplotlib.pyplot as plt
 
-    from .plots import figure_of, save_figure
+    from fedbandits.results.plots import figure_of, save_figure
 
     figure = figure_of(ax)
     try:
@@ -578,7 +583,7 @@ def _say_written(paths: list[Path], quiet: bool = False) -> None:
 
 def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:
     """Cells of a sweep by their values, other results by what tells them apart."""
-    from .comparison import named
+    from fedbandits.results.comparison import named
 
     both = list(zip(shown, results, strict=True))
     others = [(file.stem, result) for (file, name), result in both if not name]

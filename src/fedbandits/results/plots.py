@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedbandits.common.files import atomic_path
+
 from .comparison import named
-from .files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
-    from .gossip import Gossip
-    from .results import Result
+    from fedbandits.gossip.base import Gossip
+
+    from .result import Result
 
 # Okabe and Ito's palette, told apart with every common form of colour blindness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -111,7 +113,7 @@ def plot_regret(
 
 def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     """The paper's lower and upper bound beside a regret curve, on a logarithmic axis."""
-    from .theorems import bound_curves, checked, gossip_of
+    from .bounds_table import bound_curves, checked, gossip_of
 
     matrix = checked(result, gossip) if gossip else gossip_of(result)
     times, curves = bound_curves(result, matrix)

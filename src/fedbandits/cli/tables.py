@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import catalogue
+from fedbandits.config import catalogue
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
-    from .experiments.section import Table as SectionTable
-    from .gossip import Gossip
-    from .networks import Network
-    from .results import Result
-    from .sweeps.store import Manifest, Status, StoredCell
-    from .tuning import Choice, Report
-    from .tuning.files import Tuned
+    from fedbandits.experiments.section import Table as SectionTable
+    from fedbandits.gossip.base import Gossip
+    from fedbandits.networks import Network
+    from fedbandits.results.result import Result
+    from fedbandits.sweeps.store import Manifest, Status, StoredCell
+    from fedbandits.tuning import Choice, Report
+    from fedbandits.tuning.files import Tuned
 
 LISTED = 40
 """Cells of a sweep that a table shows."""
@@ -83,7 +83,7 @@ def _on_draws(result: Result) -> str:
 
 def bounds_table(result: Result) -> Group:
     """The paper's bounds beside the measured regret."""
-    from .theorems import amount
+    from fedbandits.results.bounds_table import amount
 
     sizes = result.dataset.sizes
     table = _table("regret at T", "value", "")
@@ -100,7 +100,7 @@ def bounds_table(result: Result) -> Group:
 
 def sweep_tables(folder: Path, manifest: Manifest, said: Status, width: int) -> list[Group]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
-    from .sweeps.listing import final_regret
+    from fedbandits.sweeps.listing import final_regret
 
     tables = []
     if said.done:
@@ -139,7 +139,7 @@ def cell_table(
     """
     from rich.text import Text
 
-    from .describe import label
+    from fedbandits.common.describe import label
 
     columns = columns or {}
     names = [name for axis in manifest.axes for name in axis.names]
@@ -349,7 +349,7 @@ def network_table(graph: Network, title: str) -> Group:
 
 def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:
     """How fast each rule mixes."""
-    from . import gossip
+    from fedbandits import gossip
 
     rules: dict[str, Callable[[], Gossip]] = {
         "max_degree": lambda: gossip.max_degree(graph),

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedbandits.catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
-from fedbandits.config import ConfigError, unknown
-from fedbandits.describe import label
-from fedbandits.results import DIMENSIONS
+from fedbandits.common.describe import label
+from fedbandits.results.result import DIMENSIONS
+
+from .building import unknown
+from .catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
+from .experiment import ConfigError
 
 Registry = Mapping[str, Callable[..., Any]]
 

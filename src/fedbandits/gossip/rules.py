@@ -6,129 +6,20 @@ neighbours. σ2, the second largest singular value of W, says how slowly that re
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import explained, whole
-from .describe import array_hash
-from .networks import Network, from_edges
-from .networks.base import call
-from .networks.given import square
-from .sparse_graphs import Floats, count_components, laplacian_of, symmetric
-from .spectra import rough_modes, smooth_modes
+from fedbandits.common.checks import explained
+from fedbandits.common.describe import array_hash
+from fedbandits.networks import Network, from_edges
+from fedbandits.networks.conversion import square
+
+from .base import SUM_TOLERANCE, Gossip, metropolis_weights
 
 if TYPE_CHECKING:
-    from .sparse_graphs import Sparse
-
-_SUM_TOLERANCE = 1e-8
-_ROUNDING = 1e-13
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Gossip:
-    """A doubly stochastic matrix W on a network. Made by the functions of this module.
-
-    Arguments:
-        network: the graph W lives on.
-        rule: the constructor's name.
-        parameters: its arguments as plain data.
-        weights: what W is made of: a number w for W = I - w L; [E] one weight per edge of the
-            network, for W = I - A diag(w) Aᵀ; or W itself, [N, N] sparse.
-
-    Example:
-        >>> from fedbandits import networks
-        >>> gossip = max_degree(networks.grid(6, 6))
-        >>> gossip
-        max_degree(lazy=True) on grid(rows=6, cols=6)
-        >>> round(gossip.sigma2, 4), round(gossip.c_w(3000), 1)
-        (0.9732, 226.9)
-    """
-
-    network: Network
-    rule: str
-    parameters: Mapping[str, Any]
-    weights: float | Floats | Sparse
-
-    @cached_property
-    def name(self) -> str:
-        """The calls that made it."""
-        rule = call(self.rule, self.parameters) if self.parameters else self.rule
-        return f"{rule} on {self.network.name}"
-
-    def __repr__(self) -> str:
-        return self.name
-
-    @cached_property
-    def matrix(self) -> Sparse:
-        """W: [N, N] sparse. For `random_edge` the expectation of the random matrix."""
-        from scipy.sparse import csr_array, diags_array
-
-        if not isinstance(self.weights, float | np.ndarray):
-            return self.weights
-        sides = symmetric(self.network.agents, self.network.edges, self.edge_weights)
-        own = np.maximum(1 - sides.sum(axis=1), 0)  # rounding must not make it negative
-        return csr_array(diags_array(own) + sides)
-
-    @property
-    def edge_weights(self) -> Floats:
-        """[E] weights of the network's edges; `from_matrix` has none (see `matrix`)."""
-        if not isinstance(self.weights, float | np.ndarray):
-            raise ValueError(f"{self.name} may differ by direction; read gossip.matrix instead")
-        weights: Floats = np.asarray(self.weights)
-        return np.broadcast_to(weights, len(self.network.edges))
-
-    @cached_property
-    def gap(self) -> float:
-        """1 - σ2, the spectral gap; 0 when messages never agree."""
-        network, weight = self.network, self.weights
-        if network.agents == 1:
-            return 1.0
-        if self.rule == "none":
-            return 0.0
-        if not isinstance(weight, float):
-            return min(_gap(self.matrix), 1.0)
-        # W = I - wL: the network knows the eigenvalues of L, often in closed form
-        slowest = weight * network.algebraic_connectivity
-        if slowest <= 2 - 2 * weight * network.max_degree:  # since λ_1 ≤ 2 d_max
-            return slowest
-        return min(slowest, 2 - weight * network.largest_laplacian_eigenvalue)
-
-    @cached_property
-    def sigma2(self) -> float:
-        """σ2, the second largest singular value of W (the largest of W - 11ᵀ/N)."""
-        return 1 - self.gap
-
-    def c_w(self, horizon: int) -> float:
-        """The paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.
-
-        Arguments:
-            horizon: T, the number of rounds.
-
-        Returns:
-            C_W; infinite when the spectral gap is 0.
-
-        Example:
-            >>> from fedbandits import networks
-            >>> max_degree(networks.path(1)).c_w(100)
-            4.0
-        """
-        rounds = whole(horizon, "horizon", least=1)
-        if self.gap == 0:
-            return math.inf
-        agents = self.network.agents
-        return min(2 * math.log(rounds) + math.log(agents), math.sqrt(agents)) / self.gap + 3
-
-    @cached_property
-    def directed_edges(self) -> int:
-        """The number of pairs u ≠ v with W_uv > 0: who sends to whom."""
-        if isinstance(self.weights, float | np.ndarray):
-            return 2 * int(np.count_nonzero(self.edge_weights))
-        return int(self.matrix.count_nonzero() - np.count_nonzero(self.matrix.diagonal()))
+    from fedbandits.networks.searches import Sparse
 
 
 @explained
@@ -166,7 +57,7 @@ def metropolis(network: Network) -> Gossip:
     _require_connected(network, "metropolis")
     if network.degrees.min() == network.max_degree:  # regular: W = I - L / (1 + d)
         return Gossip(network, "metropolis", {}, 1 / (1 + network.max_degree))
-    return Gossip(network, "metropolis", {}, _metropolis_weights(network))
+    return Gossip(network, "metropolis", {}, metropolis_weights(network))
 
 
 @explained
@@ -182,7 +73,7 @@ def fastest(network: Network) -> Gossip:
         >>> round(fastest(networks.path(4)).sigma2, 4)
         0.7071
     """
-    from .fastest import fastest_weights
+    from .fastest_weights import fastest_weights
 
     _require_connected(network, "fastest")
     known = [max_degree(network, lazy=False), max_degree(network), metropolis(network)]
@@ -263,29 +154,6 @@ REGISTRY: dict[str, Callable[..., Gossip]] = {
 """The rules a configuration can name; `from_matrix` takes a matrix, which it cannot."""
 
 
-def _metropolis_weights(network: Network) -> Floats:
-    larger: Floats = network.degrees[network.edges].max(axis=1).astype(np.float64)
-    return 1 / (1 + larger)
-
-
-def _gap(W: Sparse) -> float:
-    """1 - σ2 of any doubly stochastic matrix."""
-    if abs(W - W.T).max() <= _ROUNDING:
-        slowest = _connectivity(W)
-        if slowest <= 2 * W.diagonal().min():  # Gershgorin: no eigenvalue below 2 min W_vv - 1
-            return slowest
-        negative = 2 - float(rough_modes(laplacian_of(W))[0][0])
-        return min(slowest, negative if negative > _ROUNDING else 0.0)
-    # W Wᵀ is symmetric, doubly stochastic, and has the squares σ² as its eigenvalues
-    squared = min(_connectivity((W @ W.T).tocsr()), 1.0)  # 1 - σ2²
-    return squared / (1 + math.sqrt(1 - squared))
-
-
-def _connectivity(W: Sparse) -> float:
-    """1 - λ_2 of a symmetric doubly stochastic matrix; exactly 0 on a disconnected graph."""
-    return float(smooth_modes(laplacian_of(W))[0][0]) if count_components(W) == 1 else 0.0
-
-
 def _require_network(network: Any, rule: str) -> None:
     if not isinstance(network, Network):
         raise TypeError(
@@ -313,10 +181,10 @@ def _require_doubly_stochastic(W: Sparse) -> None:
         )
     for axis, line in ((1, "row"), (0, "column")):
         sums = W.sum(axis=axis)
-        for i in np.flatnonzero(~(np.abs(sums - 1) <= _SUM_TOLERANCE))[:1]:
+        for i in np.flatnonzero(~(np.abs(sums - 1) <= SUM_TOLERANCE))[:1]:
             raise ValueError(
                 f"gossip matrix {line} {i} sums to {sums[i]:.10g}, not 1; rows and columns must "
-                f"each sum to 1 within {_SUM_TOLERANCE:g} (doubly stochastic)"
+                f"each sum to 1 within {SUM_TOLERANCE:g} (doubly stochastic)"
             )
 
 

@@ -8,108 +8,24 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from . import algorithms, checks, networks
-from .algorithms import AnyAlgorithm
+from fedbandits import algorithms, networks
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.common import checks
+from fedbandits.networks import Network
+from fedbandits.results.record import check_runs
+
 from .catalogue import REGISTRIES, SECTIONS, THEOREM, names_file, nested_registry
-from .engine.record import check_runs
-from .gossip import Gossip
-from .networks import Network
-from .problems import Problem
-
-if TYPE_CHECKING:
-    from .results import Result
+from .experiment import ConfigError, Experiment, Place
+from .reading import read_config, toml_value
 
 T = TypeVar("T")
 
 SETTINGS = ("runs", "seed", "draws", "dtype", "against")
 CHOICES = {"dtype": ("float32", "float64"), "against": ("current", "final")}
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be used; the message names the value, the place and the fix."""
-
-
-@dataclass(frozen=True, eq=False)
-class Experiment:
-    """What a configuration file describes: the arguments of `fb.simulate`.
-
-    Attributes:
-        problem: the losses.
-        algorithm: what each agent does.
-        network: who talks to whom; None where nothing is sent.
-        gossip: the matrix on it; None where nothing is sent.
-        runs: R.
-        seed: of the agents' randomness.
-        dtype: `float32` or `float64`.
-        against: `current` or `final`.
-        draws: of the losses; None for those of the problem as it is.
-    """
-
-    problem: Problem
-    algorithm: AnyAlgorithm
-    network: Network | None = None
-    gossip: Gossip | None = None
-    runs: int = 10
-    seed: int = 0
-    dtype: Literal["float32", "float64"] = "float32"
-    against: Literal["current", "final"] = "current"
-    draws: int | None = None
-
-    def simulate(
-        self, *, checkpoint: str | Path | None = None, progress: bool | None = None
-    ) -> Result:
-        """Play it; see `fb.simulate` for the arguments and the result."""
-        from .engine.simulate import simulate
-
-        return simulate(
-            self.problem,
-            self.algorithm,
-            self.gossip,
-            self.runs,
-            self.seed,
-            against=self.against,
-            dtype=self.dtype,
-            checkpoint=checkpoint,
-            progress=progress,
-            draws=self.draws,
-        )
-
-    def configuration(self) -> dict[str, Any]:
-        """What `Result.config` will be, before anything is played."""
-        from .engine.over_draws import over_draws
-        from .engine.simulate import configuration, setting_of
-        from .problems.redrawn import loss_seeds
-
-        ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
-        found = configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
-        if self.draws is None:
-            return found
-        return found | over_draws(loss_seeds(self.problem, self.draws))
-
-
-class Place(NamedTuple):
-    """Where in a configuration something stands, for errors and for relative file names.
-
-    Attributes:
-        name: what errors call it.
-        folder: relative file names start here.
-        changes: the `--set` options that touched it.
-    """
-
-    name: str
-    folder: Path = Path()
-    changes: tuple[str, ...] = ()
-
-    def error(self, message: object) -> ConfigError:
-        """The message with the place before it."""
-        changed = "".join(f" --set {change}" for change in self.changes)
-        return ConfigError(f"{self.name}{' with' + changed if changed else ''}: {message}")
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
@@ -123,7 +39,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
     Returns:
         the experiment, ready to `simulate()`.
     """
-    from .sweeps.grammar import expand
+    from .grammar import expand
 
     source = Path(path)
     sweep = expand(read_config(source, overrides), str(source))
@@ -134,72 +50,6 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
             f"choose one value of each, as in --set {swept[0]}=..."
         )
     return build(sweep.cells[0].config, source, overrides)
-
-
-def read_config(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The tables of a TOML file after the changes in `overrides`, not yet looked at."""
-    config = _read_toml(Path(path))
-    for override in overrides:
-        _apply_override(config, override)
-    return config
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file."""
-    if not path.is_file():
-        raise FileNotFoundError(f"no configuration file at {path}")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not a text file in UTF-8: {error}") from error
-
-
-def _apply_override(config: dict[str, Any], override: str) -> None:
-    """Change `config` in place by one `section.key=value`.
-
-    Example:
-        >>> config = {"algorithm": {"exploration": {"c": 0.01}}}
-        >>> _apply_override(config, "algorithm.exploration.c=0.02")
-        >>> _apply_override(config, "algorithm.name=Exp3")
-        >>> config
-        {'algorithm': {'exploration': {'c': 0.02}, 'name': 'Exp3'}}
-    """
-    target, equals, value = override.partition("=")
-    keys = [key.strip() for key in target.split(".")]
-    if not equals or not all(keys):
-        raise ConfigError(
-            f"--set {override}: expected section.key=value, for example "
-            "--set problem.horizon=1000 or --set runs=20"
-        )
-    table = config
-    for depth, key in enumerate(keys[:-1]):
-        table = table.setdefault(key, {})
-        if not isinstance(table, dict):
-            parent = ".".join(keys[: depth + 1])
-            raise ConfigError(
-                f"--set {override}: {parent} is {table!r}, which has no keys of its own; replace "
-                f"it whole, as in --set '{parent}={{name = ..., {keys[depth + 1]} = {value}}}'"
-            )
-    table[keys[-1]] = _toml_value(value, f"--set {override}")
-
-
-def _toml_value(text: str, place: str) -> Any:
-    """A TOML value; text that is none stands for itself, so that names need no quotes.
-
-    Example:
-        >>> [_toml_value(text, "") for text in ("20", "false", "[1, 2]", "FedExp3")]
-        [20, False, [1, 2], 'FedExp3']
-    """
-    text = text.strip()
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError as error:
-        if text[:1] in tuple("[{\"'"):  # meant as TOML
-            raise ConfigError(f"{place}: {text} is not a TOML value: {error}") from error
-        return text
-    return parsed["value"] if len(parsed) == 1 else text
 
 
 Made = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
@@ -254,7 +104,7 @@ def build(
             "make them equal"
         )
     if "draws" in settings:
-        from .engine.over_draws import draw_seeds
+        from fedbandits.engine.over_draws import draw_seeds
 
         _call(draw_seeds, place("draws"), problem, settings.get("seed", 0), settings["draws"])
     matrix = section("gossip", "network", network=network)
@@ -332,7 +182,7 @@ def parse_network(spec: str) -> Network:
             if position >= len(parameters):
                 raise place.error(f"too many values; {name} takes {', '.join(parameters)}")
             key, value = parameters[position], key
-        table[key] = _toml_value(value, place.name)
+        table[key] = toml_value(value, place.name)
     return cast(Network, construct(networks.REGISTRY, table, place))
 
 

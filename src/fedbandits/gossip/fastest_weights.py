@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .sparse_graphs import Floats, Ints, laplacian_of, symmetric
-from .spectra import rough_modes, smooth_modes
+from fedbandits.networks.searches import Floats, Ints, laplacian_of, symmetric
+from fedbandits.networks.spectra import rough_modes, smooth_modes
 
 SDP_AGENTS = 50
 """Up to here the semidefinite program takes a few seconds; its time grows faster than N⁴."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .sparse_graphs import Floats, hops
+from .searches import Floats, hops
 
 if TYPE_CHECKING:
-    from .sparse_graphs import Sparse
+    from .searches import Sparse
 
 DENSE_AGENTS = 500
 """Up to here eigenvalues are computed densely."""

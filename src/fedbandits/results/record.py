@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fedbandits import checks
+from fedbandits.common import checks
 
 if TYPE_CHECKING:
+    from fedbandits.arrays import Array
     from fedbandits.problems.base import Problem
-
-    from .rounds import AgentTotals, Curves
 
 RECORDED = 500
 """About how many rounds a curve keeps."""
@@ -37,6 +36,34 @@ def recorded_rounds(horizon: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """
     points = min(horizon, RECORDED)
     return -(-np.arange(1, points + 1, dtype=np.int64) * horizon // points)
+
+
+class Curves(NamedTuple):
+    """What is kept of every round, losses being averaged over all agents as in the paper.
+
+    Attributes:
+        incurred: mean over agents of the loss of the arm played, `[C, R]`.
+        expected: mean over agents of the expected loss ⟨p_t, ℓ̄_t⟩, `[C, R]`.
+        arm_loss: ℓ̄_t(i), `[C, K]`.
+        frequency: share of agents that played each arm, `[C, K, R]`.
+        worst_lead: the largest lead of an agent: its expected loss so far less the agents' mean,
+            `[C]`.
+        valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
+    """
+
+    incurred: Array
+    expected: Array
+    arm_loss: Array
+    frequency: Array
+    worst_lead: Array
+    valid: Array
+
+
+class AgentTotals(NamedTuple):
+    """Losses of each agent summed over the chunk, `[R, N]`."""
+
+    incurred: Array
+    expected: Array
 
 
 class Record:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.checks import explained, whole
-from fedbandits.describe import array_hash
-from fedbandits.sparse_graphs import Ints
+from fedbandits.common.checks import explained, whole
+from fedbandits.common.describe import array_hash
 
 from .base import Network, build, check_size
+from .searches import Ints
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from fedbandits.sparse_graphs import Sparse
+    from .searches import Sparse
 
 
 @explained

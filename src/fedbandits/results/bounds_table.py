@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # at once: this module is loaded only where bounds are asked for
 
-from . import accelerated, bounds, gossip, networks, schedules
-from .describe import describe
-from .results import band
+from fedbandits import gossip, networks, schedules
+from fedbandits.common.describe import describe
+from fedbandits.common.statistics import band
+from fedbandits.gossip import acceleration as accelerated
+from fedbandits.theory import bounds
 
 if TYPE_CHECKING:
-    from .gossip import Gossip
-    from .results import Result
+    from fedbandits.gossip.base import Gossip
+
+    from .result import Result
 
 _POINTS = 40
 """Rounds at which a bound is computed for a plot."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .arrays import Array
+from fedbandits.arrays import Array
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.gossip import Gossip
+from fedbandits.gossip.base import Gossip
 
 _STAMP = 8
 """Bytes of the agent and the round that a record passed on carries."""

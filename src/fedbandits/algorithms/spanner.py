@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Array
+from fedbandits.arrays import Array
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

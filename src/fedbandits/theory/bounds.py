@@ -6,63 +6,49 @@ A network without a spectral gap gives infinity, never an exception.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import accelerated
-from .checks import number, whole
-from .schedules import Schedule, as_schedule
+from fedbandits.common.checks import number, whole
+from fedbandits.schedules import Schedule, as_schedule
+
+from .rates import (
+    BlockGossipRates,
+    LinearRates,
+    TheoremRates,
+    block_gossip_rates,
+    check_sizes,
+    full_information_rate,
+    horizon_needed,
+    linear_rates,
+    theorem_rates,
+)
 
 if TYPE_CHECKING:
-    from .gossip import Gossip
-    from .networks import Network
+    from fedbandits.gossip.base import Gossip
+    from fedbandits.networks import Network
 
-
-class TheoremRates(NamedTuple):
-    """The tuning of the paper's upper bound.
-
-    Attributes:
-        learning_rate: η.
-        exploration_scale: c of γ_t = c · t^(-1/3), before clipping at 1.
-        exploration_at_horizon: γ_T, before clipping at 1.
-    """
-
-    learning_rate: float
-    exploration_scale: float
-    exploration_at_horizon: float
-
-
-class BlockGossipRates(NamedTuple):
-    """The constants of `BlockGossip`'s theorem.
-
-    Attributes:
-        block: B, rounds in a block; infinite without a spectral gap.
-        momentum: κ of the accelerated gossip.
-        learning_rate: η.
-        exploration: α.
-    """
-
-    block: float
-    momentum: float
-    learning_rate: float
-    exploration: float
-
-
-class LinearRates(NamedTuple):
-    """The constants of `LinearBlockGossip`'s theorem.
-
-    Attributes:
-        block: B, rounds in a block; infinite without a spectral gap.
-        learning_rate: η.
-        exploration: β, the share of rounds spent on the spanner.
-        uniform: α, the share of rounds spent on all actions alike.
-    """
-
-    block: float
-    learning_rate: float
-    exploration: float
-    uniform: float
+__all__ = [
+    "BlockGossipRates",
+    "LinearRates",
+    "TheoremRates",
+    "block_gossip_bound",
+    "block_gossip_rates",
+    "cluster_distance",
+    "delayed_experts_regret",
+    "delayed_ftrl_bound",
+    "full_information_rate",
+    "horizon_needed",
+    "inverse_gap_bound",
+    "linear_rates",
+    "lower_bound_bandit",
+    "lower_bound_full_information",
+    "theorem_rates",
+    "upper_bound",
+    "upper_bound_before_tuning",
+    "upper_bound_full_information",
+]
 
 
 def cluster_distance(network: Network) -> float:
@@ -96,7 +82,7 @@ def lower_bound_full_information(
         horizon: T.
         distance: Δ, where the distance of the clusters is known.
     """
-    _check(arms, horizon)
+    check_sizes(arms, horizon)
     delta = cluster_distance(network) if distance is None else distance
     if not delta >= 0:
         raise ValueError(f"distance must be 0 or more, not {distance}")
@@ -124,7 +110,7 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
     """
     from scipy.stats import binom
 
-    _check(arms, horizon)
+    check_sizes(arms, horizon)
     if not 0 < number(share, "share") <= 1:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
     blocks, rest = divmod(horizon, whole(block, "block", least=1))
@@ -152,7 +138,7 @@ def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int)
         horizon: T.
         agent: v.
     """
-    _check(arms, horizon)
+    check_sizes(arms, horizon)
     bandit = math.sqrt(arms / (1 + int(network.degrees[agent])))
     if network.agents == 1:
         delay = math.sqrt(math.log(arms))
@@ -170,7 +156,7 @@ def upper_bound(gossip: Gossip, *, arms: int, horizon: int) -> float:
     For FedExp3 with `theorem_rates`, every agent, all losses; its assumption γ_T <= 1 holds from
     `horizon_needed` on.
     """
-    _check(arms, horizon, gossip)
+    check_sizes(arms, horizon, gossip)
     cubed = gossip.c_w(horizon) * arms**2 * math.log(arms)
     return float(5 * cubed ** (1 / 3) * horizon ** (2 / 3))
 
@@ -195,9 +181,9 @@ def upper_bound_before_tuning(
         learning_rate: η, a number or a schedule of the round alone.
         exploration: γ, a number or a schedule of the round alone; clipped at 1.
     """
-    from .algorithms.exponential_weights import LossEstimates
+    from fedbandits.algorithms.exponential_weights import LossEstimates
 
-    _check(arms, horizon, gossip)
+    check_sizes(arms, horizon, gossip)
     state = LossEstimates.zeros(arms, gossip.network.agents, (), np.float64)
 
     def values(rate: float | Schedule, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -223,65 +209,13 @@ def inverse_gap_bound(network: Network) -> float:
     return 2 * (network.max_degree + 1) / network.algebraic_connectivity
 
 
-def theorem_rates(gossip: Gossip, *, arms: int, horizon: int) -> TheoremRates:
-    """γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T), Theorem 3's.
-
-    Args:
-        gossip: gives C_W, which depends on T.
-        arms: K, at least 2.
-        horizon: T, at least 1.
-    """
-    _check(arms, horizon, gossip)
-    scale = _exploration_cubed(gossip.c_w(horizon), arms) ** (1 / 3)
-    at_horizon = scale * horizon ** (-1 / 3)
-    return TheoremRates(math.log(arms) / (horizon * at_horizon), scale, at_horizon)
-
-
-def horizon_needed(gossip: Gossip, *, arms: int) -> float:
-    """The smallest T with γ_T <= 1: T >= (C_W + 1/2) K² ln K, C_W itself growing with T."""
-    _check(arms, 1, gossip)
-    if math.isinf(gossip.c_w(1)):
-        return math.inf
-    # C_W grows like log T at most, so the iteration climbs to the least fixed point.
-    horizon = 1
-    while True:
-        needed = math.ceil(_exploration_cubed(gossip.c_w(horizon), arms))
-        if needed <= horizon:
-            return horizon
-        horizon = needed
-
-
-def full_information_rate(gossip: Gossip, *, arms: int, horizon: int) -> float:
-    """η = sqrt(ln K / ((C_W + 1/2) T)), for FedHedge; see `upper_bound_full_information`."""
-    _check(arms, horizon, gossip)
-    return math.sqrt(math.log(arms) / ((gossip.c_w(horizon) + 0.5) * horizon))
-
-
 def upper_bound_full_information(gossip: Gossip, *, arms: int, horizon: int) -> float:
     """2 sqrt((C_W + 1/2) T ln K), for FedHedge with `full_information_rate`.
 
     It follows from the paper's proof with ‖g‖ <= 1; it is not a theorem of the paper.
     """
-    _check(arms, horizon, gossip)
+    check_sizes(arms, horizon, gossip)
     return 2 * math.sqrt((gossip.c_w(horizon) + 0.5) * horizon * math.log(arms))
-
-
-def block_gossip_rates(gossip: Gossip, *, arms: int, horizon: int) -> BlockGossipRates:
-    """B, κ, η and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `BlockGossip`.
-
-    B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, κ = 1/(1 + sqrt(1 - σ2²)),
-    η = sqrt(ln K / (2 (B + 3K/N) T)) and α = 1/T.
-
-    Example:
-        >>> from fedbandits import gossip, networks
-        >>> block_gossip_rates(gossip.max_degree(networks.grid(6, 6)), arms=20, horizon=3000).block
-        1442
-    """
-    _check(arms, horizon, gossip)
-    agents, sigma2 = gossip.network.agents, gossip.sigma2
-    block = accelerated.theorem_steps(sigma2, arms=arms, agents=agents, horizon=horizon)
-    rate = math.sqrt(math.log(arms) / (2 * (block + 3 * arms / agents) * horizon))
-    return BlockGossipRates(block, accelerated.theorem_momentum(sigma2), rate, 1 / horizon)
 
 
 def block_gossip_bound(gossip: Gossip, *, arms: int, horizon: int) -> float:
@@ -311,47 +245,6 @@ def delayed_ftrl_bound(*, arms: int, horizon: int, delay: int) -> float:
         >>> round(delayed_ftrl_bound(arms=10, horizon=1000, delay=5), 1)
         703.5
     """
-    _check(arms, horizon)
+    check_sizes(arms, horizon)
     total = whole(delay, "delay", least=0) * horizon
     return 4 * math.sqrt(arms * horizon) + math.sqrt(8 * total * math.log(arms))
-
-
-def linear_rates(gossip: Gossip, *, arms: int, horizon: int, dimension: int) -> LinearRates:
-    """B, η, β and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `LinearBlockGossip`.
-
-    B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉,
-    η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))}, β = 3Bdη and α = 1/T.
-
-    Args:
-        gossip: gives σ2 and N.
-        arms: K.
-        horizon: T.
-        dimension: d, of the actions' span.
-
-    Example:
-        >>> from fedbandits import gossip, networks
-        >>> grid = gossip.max_degree(networks.grid(4, 4))
-        >>> linear_rates(grid, arms=50, horizon=3000, dimension=5).exploration
-        0.5
-    """
-    _check(arms, horizon, gossip)
-    d, agents = whole(dimension, "dimension", least=1), gossip.network.agents
-    block = accelerated.theorem_steps(gossip.sigma2, arms=arms, agents=agents, horizon=horizon)
-    if math.isinf(block):
-        return LinearRates(block, 0.0, 0.5, 1 / horizon)
-    most = 1 / (6 * block * d)  # β <= 1/2
-    rate = min(most, math.sqrt(math.log(arms) / (d * horizon * (block + 1 / agents))))
-    return LinearRates(block, rate, 3 * block * d * rate, 1 / horizon)
-
-
-def _exploration_cubed(c_w: float, arms: int) -> float:
-    return (c_w + 0.5) * arms**2 * math.log(arms)
-
-
-def _check(arms: int, horizon: int, gossip: Gossip | None = None) -> None:
-    if gossip is not None and not hasattr(gossip, "c_w"):
-        raise TypeError(
-            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not {gossip!r}"
-        )
-    whole(arms, "arms", least=2)
-    whole(horizon, "horizon", least=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import Experiment
+    from .experiment import Experiment
 
 FIX = "choose another --out, or --force to replace it"
 
@@ -27,7 +27,7 @@ def refuse_other(paths: Sequence[Path], experiment: Experiment) -> None:
         paths: where its result and, after that, what is drawn of it will be written.
         experiment: what will be played. Its result would have the same numbers again.
     """
-    from .results import load
+    from fedbandits.results.result import load
 
     result = paths[0]
     if not result.exists():

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .files import atomic_path
+from fedbandits.common.files import atomic_path
+from fedbandits.common.statistics import Band, band
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from .engine.communication import Communication
-    from .engine.record import Record
-    from .gossip import Gossip
-    from .theorems import BoundsTable
+    from fedbandits.gossip.base import Gossip
+
+    from .bounds_table import BoundsTable
+    from .communication import Communication
+    from .record import Record
 
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
@@ -38,55 +39,6 @@ DIMENSIONS = {
 """Of the variables; see `Result`."""
 
 ATTRIBUTES = {"config", "communication", "against"}
-
-LEVEL = 0.95
-
-
-class Band(NamedTuple):
-    """A mean over runs or draws with its 95% interval, Student's t; NaN limits for a single one."""
-
-    mean: xr.DataArray
-    low: xr.DataArray
-    high: xr.DataArray
-
-
-def band(values: xr.DataArray, level: float = LEVEL) -> Band:
-    """Mean over the dimension `run` and its interval, 95% by default: mean ± t · s/√R.
-
-    Where there are draws of the losses, over the dimension `draw`, of the means over its runs.
-    """
-    from scipy.special import stdtrit
-
-    over = "draw" if "draw" in values.dims else "run"
-    if over == "draw" and "run" in values.dims:
-        values = values.mean("run")
-    count = values.sizes[over]
-    mean = values.mean(over)
-    if count == 1:
-        return Band(mean, mean * np.nan, mean * np.nan)
-    half = stdtrit(count - 1, (1 + level) / 2) * values.std(over, ddof=1) / np.sqrt(count)
-    return Band(mean, mean - half, mean + half)
-
-
-class Interval(NamedTuple):
-    """A mean and its confidence limits; NaN limits for a single value."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(values: npt.ArrayLike, level: float = LEVEL) -> Interval:
-    """Mean of independent values and its interval, mean ± t · s/√n.
-
-    Example:
-        >>> interval([1.0, 2.0, 3.0])
-        Interval(mean=2.0, low=-0.484..., high=4.484...)
-    """
-    import xarray as xr
-
-    sample = xr.DataArray(np.asarray(values, np.float64).ravel(), dims="run")
-    return Interval(*(float(part) for part in band(sample, level)))
 
 
 class BestArm(NamedTuple):
@@ -306,7 +258,7 @@ class Result:
         Returns:
             a DataFrame with the columns `value` and `remark`, whose remarks print whole.
         """
-        from .theorems import bounds_table, checked, gossip_of
+        from .bounds_table import bounds_table, checked, gossip_of
 
         return bounds_table(self, checked(self, gossip) if gossip else gossip_of(self))
 

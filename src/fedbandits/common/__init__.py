@@ -1,0 +1,1 @@
+"""What knows nothing of bandits: checks, randomness, files, descriptions, statistics, signals."""

@@ -1,0 +1,96 @@
+"""What a configuration describes, and what is said of one that describes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.gossip.base import Gossip
+from fedbandits.networks import Network
+from fedbandits.problems import Problem
+
+if TYPE_CHECKING:
+    from fedbandits.results.result import Result
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message names the value, the place and the fix."""
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What a configuration file describes: the arguments of `fb.simulate`.
+
+    Attributes:
+        problem: the losses.
+        algorithm: what each agent does.
+        network: who talks to whom; None where nothing is sent.
+        gossip: the matrix on it; None where nothing is sent.
+        runs: R.
+        seed: of the agents' randomness.
+        dtype: `float32` or `float64`.
+        against: `current` or `final`.
+        draws: of the losses; None for those of the problem as it is.
+    """
+
+    problem: Problem
+    algorithm: AnyAlgorithm
+    network: Network | None = None
+    gossip: Gossip | None = None
+    runs: int = 10
+    seed: int = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    against: Literal["current", "final"] = "current"
+    draws: int | None = None
+
+    def simulate(
+        self, *, checkpoint: str | Path | None = None, progress: bool | None = None
+    ) -> Result:
+        """Play it; see `fb.simulate` for the arguments and the result."""
+        from fedbandits.engine.simulate import simulate
+
+        return simulate(
+            self.problem,
+            self.algorithm,
+            self.gossip,
+            self.runs,
+            self.seed,
+            against=self.against,
+            dtype=self.dtype,
+            checkpoint=checkpoint,
+            progress=progress,
+            draws=self.draws,
+        )
+
+    def configuration(self) -> dict[str, Any]:
+        """What `Result.config` will be, before anything is played."""
+        from fedbandits.engine.over_draws import over_draws
+        from fedbandits.engine.simulate import configuration, setting_of
+        from fedbandits.problems.redrawn import loss_seeds
+
+        ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
+        found = configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
+        if self.draws is None:
+            return found
+        return found | over_draws(loss_seeds(self.problem, self.draws))
+
+
+class Place(NamedTuple):
+    """Where in a configuration something stands, for errors and for relative file names.
+
+    Attributes:
+        name: what errors call it.
+        folder: relative file names start here.
+        changes: the `--set` options that touched it.
+    """
+
+    name: str
+    folder: Path = Path()
+    changes: tuple[str, ...] = ()
+
+    def error(self, message: object) -> ConfigError:
+        """The message with the place before it."""
+        changed = "".join(f" --set {change}" for change in self.changes)
+        return ConfigError(f"{self.name}{' with' + changed if changed else ''}: {message}")

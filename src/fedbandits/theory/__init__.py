@@ -1,0 +1,1 @@
+"""The theorems: the rates they tune, and the bounds they prove."""
