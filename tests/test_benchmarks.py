@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 import fedbandits as fb
 from benchmarks import baseline, bench, compare, rows, scaling, timing
 from benchmarks.rows import Measure, Measured, NotInstalled
-from tests import oracle
 from tests.instances import random_losses
+from tests.oracles import paper as oracle
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_array])

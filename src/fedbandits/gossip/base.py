@@ -108,8 +108,8 @@ class Gossip:
             C_W; infinite when the spectral gap is 0.
 
         Example:
-            >>> from fedbandits import networks
-            >>> max_degree(networks.path(1)).c_w(100)
+            >>> from fedbandits import gossip, networks
+            >>> gossip.max_degree(networks.path(1)).c_w(100)
             4.0
         """
         rounds = whole(horizon, "horizon", least=1)

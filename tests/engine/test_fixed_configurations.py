@@ -1,0 +1,24 @@
+"""Results that were, still are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.engine.fixed_configurations import GAMES, KEPT, digest
+
+KEPT_DIGESTS = json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+@pytest.mark.pinned
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GAMES)
+def test_a_fixed_configuration_plays_as_it_did(name: str) -> None:
+    found, kept = digest(GAMES[name]("float64")), KEPT_DIGESTS[name]
+    assert found.pop("arms") == kept.pop("arms")
+    assert found == pytest.approx(kept, rel=1e-9, abs=1e-9)
+
+
+def test_every_game_is_kept() -> None:
+    assert list(KEPT_DIGESTS) == list(GAMES)

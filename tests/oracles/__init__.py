@@ -1,0 +1,1 @@
+"""Algorithms in plain NumPy, line by line as their papers write them."""
