@@ -13,6 +13,7 @@ import fedbandits
 ROOT = Path(fedbandits.__file__).parent
 
 ROOMS = (
+    "common.backend",
     "arrays",
     "common",
     "schedules",

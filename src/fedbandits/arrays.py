@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
+from .common.backend import on_cpu
+
 Array: TypeAlias = Any
 """A NumPy array, a JAX array or a traced JAX value: whatever `__array_namespace__` answers for."""
 
@@ -161,9 +163,7 @@ def _written_out(x: Array, *, if_large: bool = False) -> bool:
     """
     if isinstance(x, np.ndarray | np.generic) or x.shape[0] > _UNROLLED_ARMS:
         return False
-    import jax
-
-    return jax.default_backend() != "cpu" or (if_large and x.size // x.shape[0] >= _LARGE)
+    return not on_cpu() or (if_large and x.size // x.shape[0] >= _LARGE)
 
 
 def once(x: Array) -> Array:
@@ -176,5 +176,5 @@ def once(x: Array) -> Array:
         return x
     import jax
 
-    written_down = jax.default_backend() == "cpu" or x.size >= _LARGE
+    written_down = on_cpu() or x.size >= _LARGE
     return jax.lax.optimization_barrier(x) if written_down else x

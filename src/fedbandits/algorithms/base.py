@@ -97,6 +97,11 @@ class Algorithm(ABC, Generic[S]):
         return super().__new__(cls)
 
     @property
+    def arms_given(self) -> int | None:
+        """K, where the algorithm was told its arms; None if it plays any number of them."""
+        return None
+
+    @property
     def rounds_before_learning(self) -> int:
         """How many rounds are played before anything seen changes what is played."""
         return 0

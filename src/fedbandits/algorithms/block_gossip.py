@@ -129,7 +129,7 @@ class BlockGossip(Algorithm[BlockState]):
         the end; a warning then says so.
         """
         rates = theory.block_gossip_rates(gossip, arms=arms, horizon=horizon)
-        if gossip.rule == "random_edge" or not accelerated.positive_semidefinite(gossip):
+        if gossip.random or not accelerated.positive_semidefinite(gossip):
             raise ValueError(
                 f"the theorem is for a fixed, symmetric and positive semi-definite W, which "
                 f"{gossip.name} is not; take fb.gossip.max_degree(network)"

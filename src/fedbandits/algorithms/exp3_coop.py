@@ -57,7 +57,7 @@ class Exp3Coop(CooperativeLearner):
         """The default rate, from how many agents are in reach."""
         if self.learning_rate is not None:
             return self
-        alone = setting.gossip is None or setting.gossip.rule == "none"
+        alone = setting.gossip is None or setting.gossip.silent
         share = 1.0
         if setting.gossip is not None and not alone:
             share = float(np.mean(1.0 / setting.gossip.network.within(self.hops).sum(axis=1)))

@@ -139,7 +139,7 @@ class FedFTRL(Algorithm[FedFTRLState]):
     def set_up(self, setting: Setting) -> Self:
         """N, 1 - σ2 and D of the network; a disconnected agent is a network of one."""
         gossip = setting.gossip
-        if gossip is None or gossip.rule == "none" or setting.agents == 1:
+        if gossip is None or gossip.silent or setting.agents == 1:
             return self.with_values(size=1.0, gap=1.0, diameter=0.0, hops=1)
         if gossip.gap == 0:
             raise ValueError(

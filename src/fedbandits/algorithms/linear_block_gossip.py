@@ -136,6 +136,11 @@ class LinearBlockGossip(Algorithm[BlockState]):
         return made.with_values(horizon=horizon)
 
     @property
+    def arms_given(self) -> int | None:
+        """As many as there are actions."""
+        return None if self.actions is None else len(self.actions)
+
+    @property
     def rounds_before_learning(self) -> int:
         """Two blocks: in the second the agents agree on what was seen in the first."""
         return 2 * (self.block or 0)

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import interrupts
+from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.record import AgentTotals, Curves, Record
 
@@ -71,7 +72,7 @@ def play_chunks(
     pending: tuple[int, int, Any] | None = None
     # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
-    heavy = jax.default_backend() == "cpu" and size >= _HEAVY
+    heavy = on_cpu() and size >= _HEAVY
 
     def settle() -> None:
         """Check and record the chunk that was played last."""

@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedbandits.common import checks
+from fedbandits.common.backend import on_cpu
 
 
 def one_per_core() -> None:
@@ -36,6 +37,12 @@ class Spread:
     mesh: Mesh
     runs: int
     agents: int
+
+    @property
+    def platform(self) -> str:
+        """What kind of devices these are, such as `cpu` or `gpu`."""
+        kind: str = self.mesh.devices.flat[0].platform
+        return kind
 
     def put(self, tree: Any) -> Any:
         """The arrays on the devices, those of runs and agents in parts and all others whole."""
@@ -82,7 +89,7 @@ def spread(devices: int | Sequence[jax.Device] | None, runs: int, agents: int) -
 def _chosen(devices: int | Sequence[jax.Device] | None) -> list[jax.Device]:
     there_are = jax.devices()
     if devices is None:
-        return there_are if jax.default_backend() == "cpu" else there_are[:1]
+        return there_are if on_cpu() else there_are[:1]
     if isinstance(devices, Sequence):
         if not devices or not all(isinstance(device, jax.Device) for device in devices):
             raise TypeError(f"devices must be a number or some of jax.devices(), not {devices!r}")

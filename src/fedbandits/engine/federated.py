@@ -115,9 +115,8 @@ def check_federated(
         Yi and Vojnović, Doubly Adversarial Federated Bandits, ICML 2023, Definition 1.
     """
     _check_kinds(algorithm, network)
-    actions = getattr(algorithm, "actions", None)
     if arms is None:
-        arms = 3 if actions is None else len(actions)
+        arms = algorithm.arms_given or 3
     arms = checks.whole(arms, "arms", least=2)
     if rounds is None:
         rounds = arms + _MARGIN + min(network.diameter, _CROSSING)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import jax
@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
+from fedbandits.common.backend import on_cpu
 from fedbandits.gossip.base import Gossip
 
 from . import pytrees
@@ -40,11 +41,14 @@ _TILE = 128
 
 
 # Forms of large graphs take as long to make as thousands of rounds to play: kept with the gossip.
-_forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any], Any]] = WeakKeyDictionary()
+_forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any, bool], Any]] = WeakKeyDictionary()
 
 
 class Averages(Protocol):
     """One way to hold a matrix."""
+
+    random: ClassVar[bool]
+    """Whether it averages over an edge that is drawn in every round."""
 
     def average(self, x: Array, uniform: Array) -> Array:
         """Σ_u W_uv x^u, `[K, R, N]`; `uniform` `[R]` chooses the edge where it is random."""
@@ -61,6 +65,7 @@ class Maxima(Protocol):
 class Dense:
     """A full matrix `[N, N]`."""
 
+    random: ClassVar[bool] = False
     matrix: Array
 
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
@@ -117,6 +122,7 @@ class EqualWeights:
     product of bfloat16 matrices has the accuracy of float32.
     """
 
+    random: ClassVar[bool] = False
     adjacency: Array
     """`[P, P]` of bfloat16, N padded with zeros to P, a multiple of 128."""
     weight: Array
@@ -137,6 +143,7 @@ class EqualWeights:
 class Complete:
     """All agents linked with one weight: W = (1 - N w) I + w 11ᵀ."""
 
+    random: ClassVar[bool] = False
     weight: Array
 
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
@@ -152,6 +159,8 @@ class Complete:
 class Everyone:
     """A flood that reaches all agents."""
 
+    random: ClassVar[bool] = False
+
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
         """Σ_u x^u."""
         return jnp.broadcast_to(x.sum(-1, keepdims=True), x.shape)
@@ -161,6 +170,7 @@ class Everyone:
 class Neighbours:
     """Neighbour lists padded to the largest degree D: `[D, N]` indices and weights, own `[N]`."""
 
+    random: ClassVar[bool] = False
     index: Array
     weight: Array
     own: Array
@@ -191,6 +201,7 @@ class Shifts:
     for each: at a million agents that is most of the work.
     """
 
+    random: ClassVar[bool] = False
     distances: tuple[int, ...] = field(metadata={"static": True})
     linked: Array
     """Bit j says whether there is a neighbour at distance j, `[N]` of bytes."""
@@ -221,6 +232,7 @@ class Shifts:
 class Edges:
     """Directed edges as lists, for graphs with hubs: from, to `[M]`, weight `[M]`, own `[N]`."""
 
+    random: ClassVar[bool] = False
     source: Array
     target: Array
     weight: Array
@@ -239,6 +251,7 @@ class Edges:
 class RandomEdge:
     """One uniformly random edge a round, drawn anew for each run; its ends average."""
 
+    random: ClassVar[bool] = True
     ends: Array
     """`[E or more, 2]`; rows beyond `count` are padding."""
     count: Array
@@ -259,6 +272,11 @@ class Mixer:
     averages: Averages | None
     maxima: Maxima | None
     floods: Averages | None = None
+
+    @property
+    def random(self) -> bool:
+        """Whether averages need a uniform number for each run and round."""
+        return self.averages is not None and self.averages.random
 
     def combine(self, how: str, x: Array, uniform: Array) -> Array:
         """The combined messages of one leaf, `[K, R, N]`."""
@@ -284,7 +302,8 @@ def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> M
             "flood": lambda: _form_of_floods(gossip, algorithm.hops, dtype),
         }
         for how in needed:
-            key = (f"{how} {algorithm.hops}" if how == "flood" else how, np.dtype(dtype))
+            what = f"{how} {algorithm.hops}" if how == "flood" else how
+            key = (what, np.dtype(dtype), on_cpu())
             if key not in made:
                 made[key] = jax.device_put(_registered(makers[how]()))
             forms[how] = made[key]
@@ -299,7 +318,7 @@ def _registered(value: Any) -> Any:
 
 def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     network = gossip.network
-    if gossip.rule == "random_edge" and network.agents > 1:
+    if gossip.random and network.agents > 1:
         ends = network.edges.astype(np.int32)
         if network.agents <= DENSE_AGENTS:  # one shape for all networks of a size
             most = network.agents * (network.agents - 1) // 2
@@ -339,7 +358,7 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
 
     network = gossip.network
     linked = sp.eye_array(network.agents, format="csr")
-    if gossip.rule != "none":
+    if not gossip.silent:
         linked = (network.adjacency + linked).tocsr()
     if (compact := _compact(linked, dtype)) is not None:
         return compact
@@ -351,7 +370,7 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
 def _form_of_floods(gossip: Gossip, hops: int, dtype: DTypeLike) -> Averages:
     """Floods travel over every edge of the network, in each round, whatever the averages do."""
     network = gossip.network
-    within = network.within(0 if gossip.rule == "none" else hops)
+    within = network.within(0 if gossip.silent else hops)
     if network.agents > DENSE_AGENTS and within.nnz == network.agents**2:
         return Everyone()
     if (compact := _compact(within, dtype)) is not None:
@@ -373,7 +392,7 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
         return Complete(np.asarray(weight[0], dtype))
     if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
         return None
-    if jax.default_backend() != "cpu" and len(weight) and np.ptp(weight) < 1e-12:
+    if not on_cpu() and len(weight) and np.ptp(weight) < 1e-12:
         distances, bit = np.unique(source - target, return_inverse=True)
         if len(distances) <= 8 and np.abs(distances).max() <= agents // 8:
             linked = np.zeros(agents, np.uint8)
@@ -395,7 +414,7 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
 
 
 def _tensor_cores(agents: int) -> bool:
-    return jax.default_backend() != "cpu" and agents > DENSE_AGENTS
+    return not on_cpu() and agents > DENSE_AGENTS
 
 
 def _zero_one(incoming: Any, *, diagonal: bool) -> Any:
@@ -434,4 +453,4 @@ def _over_rows(step: Any, start: Array, rows: tuple[Array, ...]) -> Array:
             start, _ = step(start, tuple(row[j] for row in rows))
         return start
     # Four at a time halve what an accelerator reads and writes of the sum; a CPU gains nothing.
-    return jax.lax.scan(step, start, rows, unroll=1 if jax.default_backend() == "cpu" else 4)[0]
+    return jax.lax.scan(step, start, rows, unroll=1 if on_cpu() else 4)[0]

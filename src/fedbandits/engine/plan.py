@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-
+from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 
 # Updates of one number (an arm of an agent of a run) per chunk: about half a second of work.
@@ -43,7 +42,7 @@ class Plan(NamedTuple):
 
 def plan(problem: Problem, runs: int) -> Plan:
     """Chunks for this problem and number of runs."""
-    table, cpu = problem.agents * problem.arms, jax.default_backend() == "cpu"
+    table, cpu = problem.agents * problem.arms, on_cpu()
     held = max(1, _PLAYS // (runs * problem.agents))
     cells = _CELLS_CPU if cpu else _CELLS_ACCELERATOR
     most = min(_ROUNDS, problem.horizon, max(1, cells // (table * runs)))

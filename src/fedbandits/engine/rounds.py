@@ -10,14 +10,14 @@ import jax.numpy as jnp
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, expectation, sample, taken
+from fedbandits.common.backend import on_cpu
 from fedbandits.common.streams import ACTIONS, EDGES, round_key, uniforms
 from fedbandits.problems.base import Problem
-from fedbandits.problems.coins import Coins
 from fedbandits.results.record import AgentTotals, Curves
 
 from .devices import Spread
 from .flooding import Relayed, own, relay
-from .mixing import Mixer, RandomEdge
+from .mixing import Mixer
 
 _traces = 0
 
@@ -95,10 +95,9 @@ class Plays(NamedTuple):
 
 def draw_luck(seed: Array, t: Array, mixer: Mixer, runs: int, agents: int, dtype: Any) -> Luck:
     """The uniforms of round t: a function of (seed, run, round, agent) alone."""
-    random_edges = isinstance(mixer.averages, RandomEdge)
     return Luck(
         uniforms(round_key(ACTIONS, seed, t), (runs, agents), dtype),
-        uniforms(round_key(EDGES, seed, t), (runs,), dtype) if random_edges else None,
+        uniforms(round_key(EDGES, seed, t), (runs,), dtype) if mixer.random else None,
     )
 
 
@@ -120,7 +119,7 @@ def play_round(
     """
     mine = own(state)
     p = algorithm.distribution(mine, t)
-    if jax.default_backend() == "cpu" and luck.action.size < 2**18:
+    if on_cpu() and luck.action.size < 2**18:
         p = jax.lax.optimization_barrier(p)  # written down once, where that costs no memory
     action = sample(p, luck.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
@@ -182,7 +181,7 @@ def play_chunk(
 
     def of_round(t: Array) -> Losses:
         raw = jnp.asarray(losses.losses(t)).T
-        if isinstance(losses, Coins):  # a byte each, where losses are kept at all
+        if losses.binary:  # a byte each, where losses are kept at all
             raw = raw > 0
         # The barrier keeps XLA from making the losses again wherever they are looked at.
         return look(jax.lax.optimization_barrier(raw))
@@ -247,7 +246,7 @@ def sum_up(plays: Plays, lead: Array) -> tuple[Array, Curves, AgentTotals]:
 
 def _counts(action: Array, arms: int) -> Array:
     """How many agents played each arm, `[C, R, N] -> [C, K, R]`."""
-    if jax.default_backend() != "cpu":  # many threads would wait for each other's turn to add
+    if not on_cpu():  # many threads would wait for each other's turn to add
         numbers = jnp.arange(arms, dtype=action.dtype)[:, None, None]
         return (action[:, None] == numbers).sum(axis=3, dtype="int32")
     rounds, runs, _ = action.shape
@@ -257,7 +256,7 @@ def _counts(action: Array, arms: int) -> Array:
 
 def _unrolled() -> int:
     """Rounds in one turn of the loop: with two, an accelerator need not copy the state back."""
-    return 1 if jax.default_backend() == "cpu" else 2
+    return 1 if on_cpu() else 2
 
 
 def _number(arms: int) -> str:

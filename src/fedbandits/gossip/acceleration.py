@@ -103,7 +103,7 @@ def theorem_steps(sigma2: float, *, arms: int, agents: int, horizon: int) -> flo
 
 def accelerable(gossip: Gossip) -> bool:
     """Whether acceleration helps: W is symmetric, the same in every round, and agrees at all."""
-    return gossip.rule != "random_edge" and gossip.gap > 0 and _symmetric(gossip)
+    return not gossip.random and gossip.gap > 0 and _symmetric(gossip)
 
 
 def usable_sigma(gossip: Gossip | None) -> float:
@@ -127,7 +127,7 @@ def steps(gossip: Gossip | None, tolerance: float) -> int:
         return 1
     if accelerable(gossip):
         return chebyshev_steps(gossip.sigma2, tolerance)
-    shrinks = math.sqrt(gossip.sigma2) if gossip.rule == "random_edge" else gossip.sigma2
+    shrinks = math.sqrt(gossip.sigma2) if gossip.random else gossip.sigma2
     return plain_steps(shrinks, tolerance)
 
 

@@ -33,6 +33,8 @@ class Gossip:
         parameters: its arguments as plain data.
         weights: what W is made of: a number w for W = I - w L; [E] one weight per edge of the
             network, for W = I - A diag(w) Aᵀ; or W itself, [N, N] sparse.
+        silent: whether nothing is ever sent.
+        random: whether the matrix is drawn anew in every round, W being its mean.
 
     Example:
         >>> from fedbandits import networks
@@ -48,6 +50,8 @@ class Gossip:
     rule: str
     parameters: Mapping[str, Any]
     weights: float | Floats | Sparse
+    silent: bool = False
+    random: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -83,7 +87,7 @@ class Gossip:
         network, weight = self.network, self.weights
         if network.agents == 1:
             return 1.0
-        if self.rule == "none":
+        if self.silent:
             return 0.0
         if not isinstance(weight, float):
             return min(_gap(self.matrix), 1.0)

@@ -99,7 +99,8 @@ def random_edge(network: Network) -> Gossip:
                [0.5, 0.5]])
     """
     _require_connected(network, "random_edge")
-    return Gossip(network, "random_edge", {}, 1 / (2 * max(len(network.edges), 1)))
+    weight = 1 / (2 * max(len(network.edges), 1))
+    return Gossip(network, "random_edge", {}, weight, random=True)
 
 
 @explained
@@ -112,7 +113,7 @@ def none(network: Network) -> Gossip:
         inf
     """
     _require_network(network, "none")
-    return Gossip(network, "none", {}, 0.0)
+    return Gossip(network, "none", {}, 0.0, silent=True)
 
 
 @explained

@@ -43,6 +43,9 @@ class Problem(ABC):
     traced: ClassVar[bool] = True
     """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
 
+    binary: ClassVar[bool] = False
+    """Whether every loss is 0 or 1, so that a byte holds it."""
+
     constant: ClassVar[bool] = False
     """Whether losses are meant to be the same in every round: traced ones without t are refused."""
 

@@ -55,6 +55,8 @@ def paper_means(arms: int) -> np.ndarray[Any, Any]:
 class Coins(Problem):
     """Losses that are 0 or 1, whatever happens."""
 
+    binary = True
+
     @property
     def check(self) -> Check:
         """Never: a coin is in [0, 1]."""

@@ -184,7 +184,7 @@ def _block_gossip_applies(result: Result, matrix: Gossip) -> bool:
     """Whether the theorem of BlockGossip is about this regulariser and this matrix."""
     if result.label != "BlockGossip" or result.config["algorithm"]["regulariser"] != "minimax":
         return False
-    return matrix.rule != "random_edge" and accelerated.positive_semidefinite(matrix)
+    return not matrix.random and accelerated.positive_semidefinite(matrix)
 
 
 def _vacuous(value: float, horizon: int) -> str:

@@ -67,17 +67,17 @@ def _records(gossip: Gossip, hops: int) -> int:
 
     Every agent passes on to each neighbour, once, the records of all agents up to hops - 1 away.
     """
-    if gossip.rule == "none":
+    if gossip.silent:
         return 0
     passed_on = gossip.network.within(hops - 1).sum(axis=1)
     return int(passed_on @ gossip.network.degrees)
 
 
 def _edges_of_averages(gossip: Gossip) -> int:
-    if gossip.rule == "random_edge":
+    if gossip.random:
         return 2 if len(gossip.network.edges) else 0
     return int(gossip.directed_edges)
 
 
 def _edges_of_maxima(gossip: Gossip) -> int:
-    return 0 if gossip.rule == "none" else 2 * len(gossip.network.edges)
+    return 0 if gossip.silent else 2 * len(gossip.network.edges)
