@@ -13,7 +13,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine import checkpoint, plan
+from fedbandits.engine import checkpoint, devices, plan
 from fedbandits.engine.batch import simulate_each
 from fedbandits.engine.rounds import compilations
 
@@ -81,7 +81,7 @@ def test_the_accelerators_way_plays_the_same_arms(monkeypatch: pytest.MonkeyPatc
     plain = play(runs=2)
     gossip = fb.gossip.max_degree(gossip.network)  # whose forms are yet to be made
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(jax, "default_backend", lambda: "accelerator")
+        elsewhere.setattr(devices.Spread, "platform", "accelerator")
         jax.clear_caches()
         accelerated = play(runs=2)
     jax.clear_caches()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import jax
@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits.engine import mixing
+from fedbandits.common.backend import playing_on
+from fedbandits.engine import forms, linked_maximum, mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
@@ -21,16 +22,22 @@ def hub_graph(agents: int) -> fb.Network:
     return fb.networks.preferential_attachment(agents, 2, seed=1)
 
 
+@pytest.fixture
+def accelerator() -> Iterator[None]:
+    with playing_on("accelerator"):
+        yield
+
+
 @pytest.mark.parametrize(
     ("network", "form"),
     [
-        (fb.networks.grid(4, 5), mixing.Dense),
-        (fb.networks.complete(300), mixing.Complete),
-        (fb.networks.grid(20, 15), mixing.Neighbours),
-        (fb.networks.random_geometric(1000, 0.08, seed=2), mixing.Neighbours),
-        (fb.networks.random_geometric(300, 0.6, seed=0), mixing.Dense),
-        (fb.networks.star(300), mixing.Edges),
-        (hub_graph(1500), mixing.Edges),
+        (fb.networks.grid(4, 5), forms.Dense),
+        (fb.networks.complete(300), forms.Complete),
+        (fb.networks.grid(20, 15), forms.Neighbours),
+        (fb.networks.random_geometric(1000, 0.08, seed=2), forms.Neighbours),
+        (fb.networks.random_geometric(300, 0.6, seed=0), forms.Dense),
+        (fb.networks.star(300), forms.Edges),
+        (hub_graph(1500), forms.Edges),
     ],
 )
 def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
@@ -59,7 +66,7 @@ def test_what_an_agent_hears_weighs_one_in_float32(data: st.DataObject) -> None:
     ]
     gossip = data.draw(st.sampled_from(rules))(network)
     held = mixing.mixer(gossip, fb.FedExp3(), "float32").averages
-    assert isinstance(held, mixing.Dense)
+    assert isinstance(held, forms.Dense)
     W = np.asarray(held.matrix, np.float64)  # sums of these are exact
     np.testing.assert_array_equal(W.sum(axis=0), 1)
     np.testing.assert_array_equal(W.sum(axis=1), 1)
@@ -80,38 +87,34 @@ def test_an_estimate_without_news_is_what_was_heard() -> None:
     assert after.theta[1] != heard[1]
 
 
+@pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("lazy", [True, False])
-def test_tensor_cores_average_as_exactly_as_float32(
-    lazy: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tensor_cores_average_as_exactly_as_float32(lazy: bool) -> None:
     """The form of accelerators, here on whatever there is; 150 terms of 1e-7 each at most."""
-    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0), lazy=lazy)
     mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
-    assert isinstance(mix.averages, mixing.EqualWeights)
+    assert isinstance(mix.averages, forms.EqualWeights)
     assert mix.averages.adjacency.shape == (384, 384)
     x = np.random.default_rng(0).exponential(1e3, size=(3, 2, 300)).astype(np.float32)
     combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
     exact = x.astype(np.float64) @ gossip.matrix.toarray()
     np.testing.assert_allclose(combine(mix, "average", x, None), exact, rtol=1e-6)
     metropolis = fb.gossip.metropolis(gossip.network)  # weights differ: no such form
-    assert isinstance(mixing.mixer(metropolis, fb.FedExp3(), "float32").averages, mixing.Dense)
-    assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, mixing.Dense)
+    assert isinstance(mixing.mixer(metropolis, fb.FedExp3(), "float32").averages, forms.Dense)
+    assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, forms.Dense)
 
 
 @pytest.mark.parametrize(
     ("network", "form"),
     [
-        (fb.networks.grid(20, 15), mixing.Shifts),
-        (fb.networks.path(300), mixing.Shifts),
-        (fb.networks.ring(300), mixing.Neighbours),  # its ends are too far apart to shift
-        (fb.networks.random_geometric(300, 0.5, seed=0), mixing.EqualWeights),
+        (fb.networks.grid(20, 15), forms.Shifts),
+        (fb.networks.path(300), forms.Shifts),
+        (fb.networks.ring(300), forms.Neighbours),  # its ends are too far apart to shift
+        (fb.networks.random_geometric(300, 0.5, seed=0), forms.EqualWeights),
     ],
 )
-def test_forms_of_accelerators_are_the_matrix(
-    network: fb.Network, form: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
+@pytest.mark.usefixtures("accelerator")
+def test_forms_of_accelerators_are_the_matrix(network: fb.Network, form: type) -> None:
     gossip = fb.gossip.max_degree(network)
     mix = mixing.mixer(gossip, fb.GossipUCB(), "float32")
     assert isinstance(mix.averages, form)
@@ -128,8 +131,8 @@ def test_forms_of_accelerators_are_the_matrix(
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
 
 
-def test_no_edges_are_no_matter_on_accelerators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jax, "default_backend", lambda: "accelerator")
+@pytest.mark.usefixtures("accelerator")
+def test_no_edges_are_no_matter_on_accelerators() -> None:
     mix = mixing.mixer(fb.gossip.none(fb.networks.ring(300)), fb.GossipUCB(), "float32")
     x = np.random.default_rng(0).uniform(size=(3, 2, 300)).astype(np.float32)
     for how in ("average", "maximum"):
@@ -141,7 +144,7 @@ def test_counts_far_apart_are_compared_too(spread: int) -> None:
     """One product tells counts apart that are near the largest; others take the long way."""
     network = fb.networks.random_geometric(300, 0.3, seed=1)
     mix = mixing.mixer(fb.gossip.max_degree(network), fb.GossipUCB(), "float32")
-    assert isinstance(mix.maxima, mixing.Links)
+    assert isinstance(mix.maxima, linked_maximum.Links)
     x = np.random.default_rng(spread).integers(0, spread + 1, size=(2, 1, 300)).astype(np.float32)
     x[0, 0, 0] = 10_000  # far above everyone but its neighbours
     largest = np.asarray(jax.jit(mixing.Mixer.combine, static_argnums=1)(mix, "maximum", x, None))

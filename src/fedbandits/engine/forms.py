@@ -1,0 +1,221 @@
+"""The forms in which a gossip matrix, or who is linked, can be held.
+
+Each takes `x` of shape `[K, R, N]` and gives `average`, Σ_u W_uv x^u, or `maximum`, over an agent
+and its neighbours. Floods are averages too, with a matrix of zeros and ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from fedbandits.arrays import Array
+from fedbandits.common.backend import on_cpu
+
+_UNROLLED_DEGREE = 8
+
+
+class Averages(Protocol):
+    """One way to hold a matrix."""
+
+    random: ClassVar[bool]
+    """Whether it averages over an edge that is drawn in every round."""
+
+    def average(self, x: Array, uniform: Array) -> Array:
+        """Σ_u W_uv x^u, `[K, R, N]`; `uniform` `[R]` chooses the edge where it is random."""
+
+
+class Maxima(Protocol):
+    """One way to hold who is linked."""
+
+    def maximum(self, x: Array) -> Array:
+        """Largest of the agent's own and its neighbours' values, `[K, R, N]`."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A full matrix `[N, N]`."""
+
+    random: ClassVar[bool] = False
+    matrix: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """One matrix product, at full precision: no TF32."""
+        return jnp.matmul(x, self.matrix, precision=jax.lax.Precision.HIGHEST)
+
+
+@dataclass(frozen=True)
+class EqualWeights:
+    """A dense graph whose edges all weigh the same, for tensor cores: W = diag(own) + w A.
+
+    A is 0 or 1, hence exact in bfloat16; float32 is the sum of three bfloat16 numbers. So one
+    product of bfloat16 matrices has the accuracy of float32.
+    """
+
+    random: ClassVar[bool] = False
+    adjacency: Array
+    """`[P, P]` of bfloat16, N padded with zeros to P, a multiple of 128."""
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Own · x + w · (A x)."""
+        parts, rest = [], x
+        for _ in range(3):
+            # A plain cast there and back is what XLA takes out.
+            part = jax.lax.reduce_precision(rest, exponent_bits=8, mantissa_bits=7)
+            parts.append(part.astype(jnp.bfloat16))
+            rest = rest - part
+        return self.own * x + self.weight * product_with(jnp.stack(parts), self.adjacency).sum(
+            axis=0
+        )
+
+
+@dataclass(frozen=True)
+class Complete:
+    """All agents linked with one weight: W = (1 - N w) I + w 11ᵀ."""
+
+    random: ClassVar[bool] = False
+    weight: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """(1 - N w) x + w Σ_u x^u."""
+        return (1 - x.shape[-1] * self.weight) * x + self.weight * x.sum(-1, keepdims=True)
+
+    def maximum(self, x: Array) -> Array:
+        """The largest of all."""
+        return jnp.broadcast_to(x.max(-1, keepdims=True), x.shape)
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """A flood that reaches all agents."""
+
+    random: ClassVar[bool] = False
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Σ_u x^u."""
+        return jnp.broadcast_to(x.sum(-1, keepdims=True), x.shape)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Neighbour lists padded to the largest degree D: `[D, N]` indices and weights, own `[N]`."""
+
+    random: ClassVar[bool] = False
+    index: Array
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Gathers one neighbour of everyone at a time; padding has weight 0."""
+
+        def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+            index, weight = row
+            return total + weight * x[..., index], None
+
+        return _over_rows(add, x * self.own, (self.index, self.weight))
+
+    def maximum(self, x: Array) -> Array:
+        """Padding points at the agent itself, which changes no maximum."""
+
+        def lift(largest: Array, row: tuple[Array]) -> tuple[Array, None]:
+            return jnp.maximum(largest, x[..., row[0]]), None
+
+        return _over_rows(lift, x, (self.index,))
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """Neighbours of one weight at a few fixed distances in the numbering, as on a grid.
+
+    An accelerator then reads one byte for the neighbours of an agent, not an index and a weight
+    for each: at a million agents that is most of the work.
+    """
+
+    random: ClassVar[bool] = False
+    distances: tuple[int, ...] = field(metadata={"static": True})
+    linked: Array
+    """Bit j says whether there is a neighbour at distance j, `[N]` of bytes."""
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Own · x + w · (sum over neighbours)."""
+        heard = [jnp.where(there, z, 0.0) for there, z in self._neighbours(x)]
+        return self.own * x + self.weight * functools.reduce(jnp.add, heard)
+
+    def maximum(self, x: Array) -> Array:
+        """One neighbour of everyone at a time."""
+        heard = [jnp.where(there, z, x) for there, z in self._neighbours(x)]
+        return functools.reduce(jnp.maximum, heard, x)
+
+    def _neighbours(self, x: Array) -> list[tuple[Array, Array]]:
+        """For each distance, whether there is a neighbour, `[N]`, and its values, `[..., N]`."""
+        reach, agents = max(map(abs, self.distances)), x.shape[-1]
+        wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(reach, reach)])
+        return [
+            ((self.linked >> j) & 1 > 0, wide[..., reach + d : reach + d + agents])
+            for j, d in enumerate(self.distances)
+        ]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Directed edges as lists, for graphs with hubs: from, to `[M]`, weight `[M]`, own `[N]`."""
+
+    random: ClassVar[bool] = False
+    source: Array
+    target: Array
+    weight: Array
+    own: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+        """Scatters every edge's share to its target."""
+        return (x * self.own).at[..., self.target].add(self.weight * x[..., self.source])
+
+    def maximum(self, x: Array) -> Array:
+        """Scatters every edge's value to its target."""
+        return x.at[..., self.target].max(x[..., self.source])
+
+
+@dataclass(frozen=True)
+class RandomEdge:
+    """One uniformly random edge a round, drawn anew for each run; its ends average."""
+
+    random: ClassVar[bool] = True
+    ends: Array
+    """`[E or more, 2]`; rows beyond `count` are padding."""
+    count: Array
+
+    def average(self, x: Array, uniform: Array) -> Array:
+        """(x^u + x^v)/2 at both ends of the edge, everyone else unchanged."""
+        chosen = jnp.minimum((uniform * self.count).astype("int32"), self.count - 1)
+        u, v = self.ends[chosen].T
+        runs = jnp.arange(x.shape[1])
+        middle = (x[:, runs, u] + x[:, runs, v]) / 2
+        return x.at[:, runs, u].set(middle).at[:, runs, v].set(middle)
+
+
+def product_with(x: Array, matrix: Array) -> Array:
+    """`[..., N]` times `[P, P]`, P >= N, summed in float32."""
+    agents, padded = x.shape[-1], matrix.shape[0]
+    wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, padded - agents)])
+    total = jnp.matmul(
+        wide, matrix, preferred_element_type=jnp.float32, precision=jax.lax.Precision.HIGHEST
+    )
+    return total[..., :agents]
+
+
+def _over_rows(step: Any, start: Array, rows: tuple[Array, ...]) -> Array:
+    """`step` over the rows of the neighbour lists: unrolled while they are few."""
+    if rows[0].shape[0] <= _UNROLLED_DEGREE:
+        for j in range(rows[0].shape[0]):
+            start, _ = step(start, tuple(row[j] for row in rows))
+        return start
+    # Four at a time halve what an accelerator reads and writes of the sum; a CPU gains nothing.
+    return jax.lax.scan(step, start, rows, unroll=1 if on_cpu() else 4)[0]
