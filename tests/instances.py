@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY, AnyAlgorithm
 from fedbandits.algorithms.base import Setting
-from fedbandits.engine.simulate import prepare
+from fedbandits.engine.preparation import prepare
 from fedbandits.results.communication import Communication, communication
 
 # A few sizes, so that compiled programs are used again: (agents, arms, horizon).
@@ -75,7 +75,7 @@ def sent_by(
     problem: fb.Problem, algorithm: AnyAlgorithm, gossip: fb.Gossip | None
 ) -> Communication:
     """The `communication` of a result, counted without playing."""
-    start = prepare(problem, algorithm, gossip, 1, 0, "current", "float32")
+    start = prepare(problem, algorithm, gossip, 1, 0, dtype="float32")
     return communication(gossip, start.algorithm, start.sent)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedbandits.engine.simulate import prepare
+from fedbandits.engine.preparation import prepare
 from fedbandits.experiments import leaderboard, suite
 from fedbandits.experiments.section import versions
 from fedbandits.results.communication import communication
@@ -226,7 +226,7 @@ def counted_bytes() -> dict[str, str]:
     problem = next(iter(suite.families().values())).make(0)
     found = {}
     for name, algorithm in leaderboard.players().items():
-        start = prepare(problem, algorithm, gossip, 1, 0, "current", "float32")
+        start = prepare(problem, algorithm, gossip, 1, 0, dtype="float32")
         found[name] = f"{communication(gossip, start.algorithm, start.sent).bytes:,.0f}"
     return found
 

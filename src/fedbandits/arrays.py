@@ -62,15 +62,19 @@ def sample(p: Array, uniform: Array) -> Array:
         # Sums of many may move by rounding where an arm adds nothing: those are taken back.
         cumulative = xp.where(p > 0, xp.cumulative_sum(p, axis=0), -xp.inf)
         cumulative = xp.maximum.accumulate(cumulative, axis=0)
-        return once((cumulative[:-1] <= uniform * cumulative[-1]).sum(axis=0, dtype=xp.int32))
+        return materialised(
+            (cumulative[:-1] <= uniform * cumulative[-1]).sum(axis=0, dtype=xp.int32)
+        )
     # JAX's cumulative sum is a windowed reduction on a CPU, and slow (benchmarks/layout.py).
     sums = [p[0]]
     for k in range(1, p.shape[0]):
         sums.append(sums[-1] + p[k])
     mark = uniform * sums[-1]
     if not _written_out(p):
-        return once((xp.stack(sums[:-1]) <= mark).sum(axis=0, dtype=xp.int32))
-    return once(functools.reduce(xp.add, [(below <= mark).astype(xp.int32) for below in sums[:-1]]))
+        return materialised((xp.stack(sums[:-1]) <= mark).sum(axis=0, dtype=xp.int32))
+    return materialised(
+        functools.reduce(xp.add, [(below <= mark).astype(xp.int32) for below in sums[:-1]])
+    )
 
 
 def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
@@ -85,7 +89,7 @@ def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
     if not _written_out(x, if_large=True):
         return getattr(xp, how)(x, axis=0)
     pair = {"sum": xp.add, "min": xp.minimum, "max": xp.maximum, "any": xp.logical_or}[how]
-    return once(functools.reduce(pair, [x[k] for k in range(x.shape[0])]))
+    return materialised(functools.reduce(pair, [x[k] for k in range(x.shape[0])]))
 
 
 def expectation(p: Array, values: Array) -> Array:
@@ -99,7 +103,7 @@ def expectation(p: Array, values: Array) -> Array:
     xp = p.__array_namespace__()
     if p.shape[0] > _UNROLLED_ARMS:
         return (p * values.reshape((-1,) + (1,) * (p.ndim - 1))).sum(axis=0)
-    return once(functools.reduce(xp.add, [p[k] * values[k] for k in range(p.shape[0])]))
+    return materialised(functools.reduce(xp.add, [p[k] * values[k] for k in range(p.shape[0])]))
 
 
 def product(matrix: Array, x: Array) -> Array:
@@ -129,7 +133,7 @@ def taken(x: Array, action: Array) -> Array:
     """
     xp = x.__array_namespace__()
     if not _written_out(x):
-        return once(xp.take_along_axis(x, action[None], axis=0)[0])
+        return materialised(xp.take_along_axis(x, action[None], axis=0)[0])
     value = x[0]
     for k in range(1, x.shape[0]):
         value = xp.where(action == k, x[k], value)
@@ -166,7 +170,7 @@ def _written_out(x: Array, *, if_large: bool = False) -> bool:
     return not on_cpu() or (if_large and x.size // x.shape[0] >= _LARGE)
 
 
-def once(x: Array) -> Array:
+def materialised(x: Array) -> Array:
     """Keeps XLA from working x, `[...]` without arms, out again for every number that needs it.
 
     On accelerators, which are quicker to work small things out again than to write them down, only
@@ -176,5 +180,5 @@ def once(x: Array) -> Array:
         return x
     import jax
 
-    written_down = on_cpu() or x.size >= _LARGE
-    return jax.lax.optimization_barrier(x) if written_down else x
+    held = on_cpu() or x.size >= _LARGE
+    return jax.lax.optimization_barrier(x) if held else x

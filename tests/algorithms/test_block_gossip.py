@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.engine.batch import simulate_each
+from fedbandits.engine.each import simulate_each
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip import acceleration as accelerated
@@ -50,7 +50,7 @@ def test_block_gossip_equals_the_oracle(data: st.DataObject) -> None:
         return softmax(fed, 0.7 * first**-0.5)
 
     for run in range(2):
-        uniforms = engine.luck.action[:, run]
+        uniforms = engine.uniforms.action[:, run]
         truth = oracle.block_gossip(
             *(losses, gossip.matrix.toarray(), leader, lambda t: 0.5 * t ** (-1 / 3)),
             *(weights, uniforms),
@@ -78,7 +78,7 @@ def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
     weights = oracle.chebyshev(gossip.sigma2, 2)
     truth = oracle.block_gossip(
         *(losses, gossip.matrix.toarray(), leader, lambda t: 1 / t),
-        *(weights, engine.luck.action[:, 0]),
+        *(weights, engine.uniforms.action[:, 0]),
     )
     compare(engine, 0, truth, "x")
     # Something was learned. Three continuous estimates this near to each other: chance below 1e-8.
@@ -100,7 +100,7 @@ def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
     for run in range(2):
         truth = oracle.accelerated_fedexp3(
             *(losses, gossip.matrix.toarray(), lambda t: 0.7, lambda t: 0.2 * t ** (-1 / 3)),
-            *((1 - s) / (1 + s), engine.luck.action[:, run]),
+            *((1 - s) / (1 + s), engine.uniforms.action[:, run]),
         )
         compare(engine, run, truth, "z")
 

@@ -17,9 +17,9 @@ import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
-from fedbandits.engine import mixing, plan, pytrees, rounds
+from fedbandits.engine import chunking, mixing, pytrees, rounds
+from fedbandits.engine.preparation import precision
 from fedbandits.engine.rounds import compilations
-from fedbandits.engine.simulate import precision
 from fedbandits.engine.trajectory import Trajectory, trajectory
 from fedbandits.networks.searches import Floats
 from tests.instances import (
@@ -150,7 +150,7 @@ def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
     engine = played(name, losses, gossip, seed)
     W = gossip.matrix.toarray()
     for run in range(RUNS):
-        uniforms = engine.luck.action[:, run]
+        uniforms = engine.uniforms.action[:, run]
         if name == "Uniform":  # Algorithm 1 with nothing but exploration
             truth = oracle.fedexp3(losses, W, lambda t: 0.0, lambda t: 1.0, uniforms)
         elif name == "FedHedge":
@@ -182,7 +182,7 @@ def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
         gossip.matrix.toarray() if name == "FedExp3" else np.eye(agents),
         lambda t: 0.0,
         lambda t: 0.01 * t ** (-1 / 3),
-        engine.luck.action[:, 0],
+        engine.uniforms.action[:, 0],
         lambda z: 2 * np.sqrt(np.log(arms) / ((arms / together + 1) * (0.5 + z.min()))),
     )
     np.testing.assert_array_equal(engine.action[:, 0], truth.action)
@@ -213,7 +213,12 @@ def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
                 **{name: x.T[:, None, :] for name, x in vars(state).items()}
             )
             after, play = compiled_round(
-                algorithm, mix, now, losses[t - 1].T, rounds.Luck(uniforms[None], None), np.int32(t)
+                algorithm,
+                mix,
+                now,
+                losses[t - 1].T,
+                rounds.RoundUniforms(uniforms[None], None),
+                np.int32(t),
             )
             state, p, action = oracle.gossip_ucb_round(
                 state, losses[t - 1], W, neighbours, uniforms, t
@@ -255,7 +260,7 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str, seed: int) -> None
                 }[declared.combine]
             p = algorithm.distribution(states[v], t)
             np.testing.assert_allclose(engine.distribution[t - 1, 0, v], p, rtol=1e-9, atol=1e-12)
-            action = sample(p, engine.luck.action[t - 1, 0, v])
+            action = sample(p, engine.uniforms.action[t - 1, 0, v])
             assert action == engine.action[t - 1, 0, v]
             seen = losses[t - 1, v] if algorithm.feedback == "full" else losses[t - 1, v, action]
             states[v] = algorithm.update(states[v], received, action, seen, p, t)
@@ -275,7 +280,7 @@ def test_a_run_does_not_depend_on_its_companions(name: str, data: st.DataObject)
     alone, among = (
         trajectory(problem, ALGORITHMS[name], gossip, runs=runs, seed=seed) for runs in (1, RUNS)
     )
-    np.testing.assert_array_equal(alone.luck.action, among.luck.action[:, :1])
+    np.testing.assert_array_equal(alone.uniforms.action, among.uniforms.action[:, :1])
     np.testing.assert_array_equal(alone.action, among.action[:, :1])
     np.testing.assert_allclose(
         alone.distribution, among.distribution[:, :1], rtol=1e-10, atol=1e-13
@@ -294,9 +299,9 @@ def test_simulate_plays_the_same_arms(name: str, monkeypatch: pytest.MonkeyPatch
     problem = fb.problems.activated_bernoulli(agents, arms, horizon, seed=5)
     losses = problem.block(1, horizon).astype(np.float64)
     run = played(name, losses, gossip, seed=9)
-    monkeypatch.setattr(plan, "_ROUNDS", 4)
-    monkeypatch.setattr(plan, "LOSSES", 1)
-    assert plan.plan(problem, 3) == plan.Plan(12, 4, 4, ahead=False)
+    monkeypatch.setattr(chunking, "MOST_ROUNDS", 4)
+    monkeypatch.setattr(chunking, "MOST_LOSSES_HELD", 1)
+    assert chunking.chunking(problem, 3) == chunking.Chunking(12, 4, 4, ahead=False)
     data = fb.simulate(problem, ALGORITHMS[name], gossip, runs=3, seed=9, dtype="float64").dataset
     mean = losses.mean(axis=1)  # [T, K]
     np.testing.assert_allclose(data["arm_loss"], mean.cumsum(axis=0), rtol=0, atol=1e-13)

@@ -33,7 +33,7 @@ def test_cooperation_equals_oracle(name: str, agents: int) -> None:
     engine = trajectory(problem, ALGORITHMS[name], fb.gossip.max_degree(network))
     learner = oracle.exp3_coop(lambda t: 0.7) if name == "Exp3Coop" else oracle.delayed_ftrl(2)
     distance = network.distances().astype(np.int64)
-    same(engine, oracle.cooperative(losses, distance, 2, learner, engine.luck.action[:, 0]))
+    same(engine, oracle.cooperative(losses, distance, 2, learner, engine.uniforms.action[:, 0]))
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_fed_ftrl_equals_oracle(
     engine = trajectory(fb.problems.from_tensor(losses), algorithm, gossip)
     W, diameter = gossip.matrix.toarray(), agents - 1
     sigma2 = 0.0 if agents == 1 else float(np.sort(abs(np.linalg.eigvalsh(W)))[-2])
-    truth = oracle.fed_ftrl(losses, W, sigma2, diameter, scales, engine.luck.action[:, 0])
+    truth = oracle.fed_ftrl(losses, W, sigma2, diameter, scales, engine.uniforms.action[:, 0])
     same(engine, truth)
     np.testing.assert_allclose(engine.messages["total"][:, 0], truth.z, rtol=1e-9, atol=1e-9)
     if scales[2] < 1:

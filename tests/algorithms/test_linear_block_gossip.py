@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.config.building import load_config
-from fedbandits.engine.simulate import setting_of
+from fedbandits.engine.preparation import setting_of
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import (
     ALGORITHMS,
@@ -51,7 +51,7 @@ def test_engine_equals_oracle(data: st.DataObject) -> None:
             eta=lambda t: 0.5 * t ** (-1 / 3),
             beta=lambda t: 0.3,
             alpha=0.1,
-            uniforms=engine.luck.action[:, run],
+            uniforms=engine.uniforms.action[:, run],
         )
         np.testing.assert_array_equal(engine.action[:, run], truth.action)
         np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=1e-9, atol=1e-12)
@@ -88,7 +88,7 @@ def test_engine_equals_oracle_where_the_spanner_is_a_part(rank: int) -> None:
         eta=eta,
         beta=lambda t: min(0.5, eta(t) * 3 * rank / agents),
         alpha=0.0,
-        uniforms=engine.luck.action[:, 0],
+        uniforms=engine.uniforms.action[:, 0],
     )
     np.testing.assert_array_equal(engine.action[:, 0], truth.action)
     np.testing.assert_allclose(engine.distribution[:, 0], truth.p, rtol=1e-8, atol=1e-12)

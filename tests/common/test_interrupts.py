@@ -24,7 +24,7 @@ from fedbandits import config
 from fedbandits.cli import commands as cli
 from fedbandits.cli import tables
 from fedbandits.common import interrupts
-from fedbandits.engine import batch, draws, rounds
+from fedbandits.engine import draws, each, rounds
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
 from fedbandits.results.record import Record
@@ -361,7 +361,7 @@ GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
 PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=43)  # a size of its own
 CALLS: dict[str, Callable[[], Any]] = {
     "simulate": lambda: fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1),
-    "simulate_each": lambda: batch.simulate_each(PROBLEM, [fb.FedExp3()], GOSSIP, runs=1),
+    "simulate_each": lambda: each.simulate_each(PROBLEM, [fb.FedExp3()], GOSSIP, runs=1),
     "simulate_draws": lambda: draws.simulate_draws([PROBLEM], fb.FedExp3(), GOSSIP),
 }
 

@@ -11,7 +11,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.config.building import load_config
 from fedbandits.config.experiment import Experiment
-from fedbandits.engine.simulate import DType, prepare
+from fedbandits.engine.preparation import DType, prepare
 from tests.cli.test_cli import call
 from tests.instances import ALGORITHMS, SMALL_CONFIG
 
@@ -119,7 +119,7 @@ def test_the_configuration_is_known_before_the_run(name: str, dtype: DType) -> N
     experiment = Experiment(
         problem, ALGORITHMS[name], gossip.network, gossip, runs=2, seed=7, dtype=dtype
     )
-    start = prepare(problem, ALGORITHMS[name], gossip, 2, 7, "current", dtype)
+    start = prepare(problem, ALGORITHMS[name], gossip, 2, 7, dtype=dtype)
     assert experiment.configuration() == start.config
 
 

@@ -47,7 +47,7 @@ for network, algorithm in (
         found[count] = fb.simulate(
             problem, algorithm, gossip, runs=2, dtype="float64", devices=count
         ).dataset
-        mesh = laid[-1].lead.sharding.mesh
+        mesh = laid[-1].excess.sharding.mesh
         assert (mesh.shape["runs"], mesh.shape["agents"]) == split[count], mesh
         state = jax.tree.leaves(laid[-1].state)[0]
         assert state.sharding.shard_shape(state.shape) == (
@@ -60,7 +60,7 @@ for network, algorithm in (
 
 # By default all devices of a CPU, as many as divide the runs.
 fb.simulate(problem, fb.Exp3(), runs=6)
-assert dict(laid[-1].lead.sharding.mesh.shape) == {"runs": 3, "agents": 1}
+assert dict(laid[-1].excess.sharding.mesh.shape) == {"runs": 3, "agents": 1}
 
 # float32: in round 1 all play uniformly; what is expected of round 2 no later arm can have moved.
 narrow = [

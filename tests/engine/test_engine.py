@@ -21,7 +21,7 @@ import fedbandits as fb
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
 from fedbandits.engine import checkpoint
-from fedbandits.engine.plan import Plan, plan
+from fedbandits.engine.chunking import Chunking, chunking
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.results.record import Record
 from tests.instances import sent_by
@@ -128,7 +128,7 @@ def test_one_agent_one_round(name: str) -> None:
 def test_chunks_cover_the_horizon() -> None:
     for horizon in (1, 7, 500, 512, 513, 1009, 3000, 12_800):
         problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=horizon)
-        chunks = plan(problem, 10)
+        chunks = chunking(problem, 10)
         done, sizes = 0, set()
         while done < horizon:
             rounds, block = chunks.after(done)
@@ -138,12 +138,12 @@ def test_chunks_cover_the_horizon() -> None:
         assert done == horizon
         assert max(sizes) <= 512
         assert len(sizes) <= 2
-    assert plan(PROBLEM, 10) == Plan(90, 90, 90, True)
+    assert chunking(PROBLEM, 10) == Chunking(90, 90, 90, True)
 
 
 def test_a_million_agents_are_played_in_small_chunks() -> None:
     problem = fb.problems.activated_bernoulli(agents=10**6, arms=20, horizon=1000)
-    chunks = plan(problem, 1)
+    chunks = chunking(problem, 1)
     assert chunks.rounds <= 4
     assert not chunks.ahead
 

@@ -201,5 +201,5 @@ def test_random_edge_averages_one_edge_a_round() -> None:
             np.testing.assert_allclose(mixed[t, r, [u, v]], [middle, middle], rtol=1e-12)
     assert {edge for _, edge in used} == {0, 1, 2, 3}
     # Each run draws its own edges.
-    assert run.luck.edge is not None
-    assert (run.luck.edge[:, 0] != run.luck.edge[:, 1]).all()
+    assert run.uniforms.edge is not None
+    assert (run.uniforms.edge[:, 0] != run.uniforms.edge[:, 1]).all()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine.simulate import prepare
+from fedbandits.engine.preparation import prepare
 
 rng = np.random.default_rng(0)
 counter = itertools.count()
@@ -126,7 +126,7 @@ def test_a_key_folded_with_the_round_is_a_function_of_it() -> None:
     ],
 )
 def test_losses_that_happen_to_be_the_same_are_welcome(problem: fb.Problem) -> None:
-    prepare(problem, fb.Uniform(), None, runs=1, seed=0, against="current", dtype="float32")
+    prepare(problem, fb.Uniform(), None, runs=1, seed=0, dtype="float32")
 
 
 def test_constant_is_yes_or_no() -> None:

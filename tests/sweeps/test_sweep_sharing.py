@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbandits.engine import checkpoint
-from fedbandits.engine import plan as chunks
+from fedbandits.engine import checkpoint, chunking
 from fedbandits.results.record import Record
 from fedbandits.sweeps import jobs, run, store
 from fedbandits.sweeps.plan import Plan, make_plan
@@ -38,7 +37,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of five rounds, a checkpoint after each."""
-    monkeypatch.setattr(chunks, "_ROUNDS", 5)
+    monkeypatch.setattr(chunking, "MOST_ROUNDS", 5)
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
 
 
@@ -237,10 +236,10 @@ def test_a_checkpoint_that_cannot_be_written_fails_no_cell(
 WORKER = """
 import os, sys, time
 from pathlib import Path
-from fedbandits.engine import checkpoint, plan
+from fedbandits.engine import checkpoint, chunking
 from fedbandits.sweeps import jobs
 folder, act = Path(sys.argv[1]), sys.argv[2]
-plan._ROUNDS, checkpoint.SECONDS = 5, 0.0
+chunking.MOST_ROUNDS, checkpoint.SECONDS = 5, 0.0
 save = checkpoint.Checkpoint.save
 def noted(self, done, *rest):
     save(self, done, *rest)

@@ -67,7 +67,7 @@ class Experiment:
     def configuration(self) -> dict[str, Any]:
         """What `Result.config` will be, before anything is played."""
         from fedbandits.engine.over_draws import over_draws
-        from fedbandits.engine.simulate import configuration, setting_of
+        from fedbandits.engine.preparation import configuration, setting_of
         from fedbandits.problems.redrawn import loss_seeds
 
         ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))

@@ -1,105 +1,94 @@
-"""Several algorithms that differ in numbers alone, in one compiled call: a sweep's batch."""
+"""Games that one compiled program plays together: several algorithms, or draws of the losses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
-from fedbandits.common.interrupts import calm
-from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 
-from .checkpoint import Checkpoint
-from .chunks import play_chunks
-from .devices import spread
-from .mixing import Mixer
+from .preparation import Game
 from .pytrees import register
-from .rounds import Carry, play_chunk
-from .simulate import DType, Start, finish, precision, prepare
+from .rounds import Carry, Chunk, play_chunk
 
 if TYPE_CHECKING:
-    from fedbandits.results.result import Result
+    pass
+
+Over = Literal["algorithms", "draws"]
 
 
-def simulate_each(
-    problem: Problem,
-    algorithms: Sequence[AnyAlgorithm],
-    gossip: Gossip | None = None,
-    runs: int = 10,
-    seed: int = 0,
-    *,
-    against: Literal["current", "final"] = "current",
-    dtype: DType = "float32",
-    checkpoint: str | Path | None = None,
-    progress: bool | None = None,
-) -> list[Result]:
-    """What `simulate` finds for each of several algorithms that differ in numbers alone.
+class Batch(NamedTuple):
+    """Games on one network, played together.
 
-    They face the same losses with the same randomness of their agents, made once for all. Rounding
-    may differ from `simulate`'s in the last bit, which in float32 flips one arm in millions. The
-    file in `checkpoint` is of all of them together, and the caller's to remove once the results are
-    safe.
-
-    Example:
-        >>> import fedbandits as fb
-        >>> problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=100)
-        >>> gossip = fb.gossip.max_degree(fb.networks.ring(4))
-        >>> each = simulate_each(problem, [fb.FedExp3(0.1), fb.FedExp3(0.3)], gossip, runs=2)
-        >>> [result.config["algorithm"]["learning_rate"]["value"] for result in each]
-        [0.1, 0.3]
+    Attributes:
+        games: one by one.
+        over: in what they differ; None for a single game.
+        algorithm: what each agent does; over algorithms, with its numbers along a first axis.
+        problem: the losses; over draws, with its arrays along a first axis.
+        carry: the state before round 1; of several games along a first axis.
+        seed: of the agents' randomness; over draws `[D]`.
     """
-    if not algorithms:
-        return []
-    with precision(dtype):
-        starts, stacked, carry = start_each(
-            problem, algorithms, gossip, runs, seed, against=against, dtype=dtype
+
+    games: tuple[Game, ...]
+    over: Over | None
+    algorithm: AnyAlgorithm
+    problem: Problem
+    carry: Carry
+    seed: Array
+
+    def play(
+        self, mixer: Any, losses: Problem | Array, carry: Carry, first: int, chunk: Chunk
+    ) -> tuple[Carry, Curves, AgentTotals]:
+        """A chunk of all games."""
+        arguments = (self.algorithm, mixer, losses, carry, np.int32(first), self.seed)
+        found: tuple[Carry, Curves, AgentTotals] = (
+            play_chunk(*arguments, chunk=chunk)
+            if self.over is None
+            else play_batch(*arguments, chunk=chunk, over=self.over)
         )
-        config = {"batch": [start.config for start in starts]}
-        keeper = None if checkpoint is None else Checkpoint(checkpoint, config)
-        with calm():
-            carry = play_chunks(
-                *(play_each, problem, stacked, starts[0].mix, carry),
-                *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
-                *(keeper, progress),
-            )
-            return [
-                finish(
-                    *(start, problem, gossip),
-                    jax.tree.map(lambda leaf, h=h: leaf[h], carry.state),
-                    against,
-                )
-                for h, start in enumerate(starts)
-            ]
+        return found
+
+    def part(self, tree: Any, place: int) -> Any:
+        """What belongs to one of the games in what was found for all."""
+        return tree if self.over is None else jax.tree.map(lambda leaf: leaf[place], tree)
 
 
-def start_each(
-    problem: Problem,
-    algorithms: Sequence[AnyAlgorithm],
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    *,
-    against: Literal["current", "final"],
-    dtype: DType,
-) -> tuple[list[Start], AnyAlgorithm, Carry]:
-    """What each algorithm starts from; and all of them, set up, and their carries, stacked."""
-    starts = [
-        prepare(problem, algorithm, gossip, runs, seed, against, dtype) for algorithm in algorithms
-    ]
-    ready = [start.algorithm for start in starts]
-    if not alike(ready):
+def single(game: Game) -> Batch:
+    """One game, by a program of its own."""
+    return Batch((game,), None, game.algorithm, game.problem, game.carry, np.uint32(game.seed))
+
+
+def over_algorithms(games: Sequence[Game]) -> Batch:
+    """Algorithms that differ in numbers alone, on the same losses and with the same seed."""
+    algorithms = [game.algorithm for game in games]
+    if not alike(algorithms):
         raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
-    carry = jax.tree.map(lambda *leaves: np.stack(leaves), *(start.carry for start in starts))
-    return starts, stacked, carry
+    first, carry = games[0], _stacked([game.carry for game in games])
+    seed = np.uint32(first.seed)
+    return Batch(tuple(games), "algorithms", _stacked(algorithms), first.problem, carry, seed)
+
+
+def over_draws(games: Sequence[Game]) -> Batch:
+    """One algorithm on losses that differ in seeds and arrays alone."""
+    first, problems = games[0], [game.problem for game in games]
+    if any(problem.check == "before" or not problem.traced for problem in problems):
+        raise ValueError(f"only losses that JAX makes can be batched, not {problems[0]!r}")
+    told = [np.asarray(problem.actions) for problem in problems]
+    if any(not np.array_equal(told[0], other) for other in told[1:]):
+        raise ValueError(
+            "the draws have different actions, which an algorithm is told once for all; simulate "
+            "them one by one"
+        )
+    seeds = np.array([game.seed for game in games], np.uint32)
+    carry = _stacked([game.carry for game in games])
+    return Batch(tuple(games), "draws", first.algorithm, _stacked(problems), carry, seeds)
 
 
 def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:
@@ -113,27 +102,32 @@ def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:
     return len(kinds) == 1
 
 
-@partial(
-    jax.jit,
-    static_argnames=("runs", "rounds", "block", "ahead", "checked", "where"),
-    donate_argnames=("carries",),
-)
-def play_each(
+def _stacked(trees: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+
+
+_AXES: dict[Over, tuple[int | None, ...]] = {
+    "algorithms": (0, None, None, 0, None, None),
+    "draws": (None, None, 0, 0, None, 0),
+}
+"""Along which axis the arguments of `play_chunk` differ."""
+
+
+@partial(jax.jit, static_argnames=("chunk", "over"), donate_argnames=("carries",))
+def play_batch(
     algorithms: AnyAlgorithm,
-    mixer: Mixer,
+    mixer: Any,
     losses: Problem | Array,
     carries: Carry,
     first: Array,
-    seed: Array,
-    **sizes: Any,
+    seeds: Array,
+    *,
+    chunk: Chunk,
+    over: Over,
 ) -> tuple[Carry, Curves, AgentTotals]:
-    """`play_chunk` for algorithms and carries along a first axis."""
-
-    def play(algorithm: AnyAlgorithm, carry: Carry) -> tuple[Carry, Curves, AgentTotals]:
-        outcome: tuple[Carry, Curves, AgentTotals] = play_chunk(
-            algorithm, mixer, losses, carry, first, seed, **sizes
-        )
-        return outcome
-
-    played: tuple[Carry, Curves, AgentTotals] = jax.vmap(play)(algorithms, carries)
+    """`play_chunk` for several games, along a first axis of what they differ in."""
+    play = jax.vmap(partial(play_chunk, chunk=chunk), in_axes=_AXES[over])
+    played: tuple[Carry, Curves, AgentTotals] = play(
+        algorithms, mixer, losses, carries, first, seeds
+    )
     return played

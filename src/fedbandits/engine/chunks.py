@@ -1,4 +1,4 @@
-"""The rounds of a simulation, chunk after chunk: watched, checked, recorded, kept."""
+"""The rounds of a game, or of a batch of them, chunk after chunk: watched, recorded, kept."""
 
 from __future__ import annotations
 
@@ -9,104 +9,99 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import interrupts
-from fedbandits.common.backend import on_cpu
+from fedbandits.common.backend import on_cpu, playing_on
 from fedbandits.problems.base import Problem, check_losses
-from fedbandits.results.record import AgentTotals, Curves, Record
 
+from .batch import Batch
 from .checkpoint import Checkpoint
-from .devices import Spread
-from .mixing import Mixer
-from .plan import plan
+from .chunking import chunking
 from .progress import Progress
-from .rounds import Carry, play_chunk
+from .recorder import Recorder
+from .rounds import Carry, Chunk
 
 logger = logging.getLogger("fedbandits")
 
-_HEAVY = 2**24
-"""Bytes of a state from which on a chunk waits for the one before to be recorded."""
+_BYTES_TO_WAIT_FOR = 2**24
+"""Of a state: from here on a chunk waits, on a CPU, for the one before to be recorded."""
 
 
 def play_chunks(
-    play: Callable[..., tuple[Carry, Curves, AgentTotals]],
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    mix: Mixer,
-    carry: Carry,
-    records: Sequence[Record],
-    seed: int,
-    where: Spread,
-    keeper: Checkpoint | None = None,
+    batch: Batch,
+    checkpoint: Checkpoint | None = None,
     progress: bool | None = None,
-    rounds_enough: int | None = None,
+    *,
+    enough: int | None = None,
+    ends: Sequence[int] = (),
+    recorded: Callable[[int], None] | None = None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
 
     Args:
-        play: `play_chunk`, or `play_each` for a batch of algorithms.
-        problem: the losses.
-        algorithm: what each agent does; a batch has its numbers along a first axis.
-        mix: how messages are combined.
-        carry: the state before round 1, of a batch along a first axis.
-        records: what is kept, one for each algorithm; filled in place.
-        seed: of the agents' randomness.
-        where: how the arrays lie on devices.
-        keeper: the checkpoint, which is left to the caller in the end.
+        batch: what is played; the records of its games are filled in place.
+        checkpoint: where to go on from and to save; left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
-        rounds_enough: play no chunk after so many rounds; by default all T are played.
+        enough: play no chunk after so many rounds; by default all T are played.
+        ends: rounds at which a chunk ends, in order.
+        recorded: called with the last round of every chunk that is in the records.
 
     Returns:
         the carry after the last round.
     """
-    chunks = plan(problem, where.runs * len(records))
-    end = problem.horizon if rounds_enough is None else rounds_enough
-    done, carry = (0, carry) if keeper is None else keeper.load(carry, records)
+    where = batch.games[0].where
+    with playing_on(where.platform):
+        return _play_chunks(batch, checkpoint, progress, enough, ends, recorded)
+
+
+def _play_chunks(
+    batch: Batch,
+    checkpoint: Checkpoint | None,
+    progress: bool | None,
+    enough: int | None,
+    ends: Sequence[int],
+    recorded: Callable[[int], None] | None,
+) -> Carry:
+    first_game, games = batch.games[0], len(batch.games)
+    problem, where = first_game.problem, first_game.where
+    records = [game.record for game in batch.games]
+    draws = games if batch.over == "draws" else 1
+    chunks = chunking(problem, where.runs * games, draws)
+    last = problem.horizon if enough is None else enough
+    done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the devices: the caller's arrays are not ours to donate.
     carry = where.put(jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry))
     # To the devices once, not with every chunk.
-    mix, traced = where.put_whole((mix, problem if problem.traced else None))
-    bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
-    pending: tuple[int, int, Any] | None = None
+    mixer, traced = where.put_whole((first_game.mixer, batch.problem if problem.traced else None))
+    bar = Progress(type(batch.algorithm).__name__, problem.horizon, done, progress)
+
+    def in_the_records(end: int) -> None:
+        bar.update(end)
+        if recorded is not None:
+            recorded(end)
+
+    recorder = Recorder(batch, in_the_records)
     # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
-    heavy = on_cpu() and size >= _HEAVY
-
-    def settle() -> None:
-        """Check and record the chunk that was played last."""
-        nonlocal pending
-        if pending is None:
-            return
-        first, rounds, outcome = pending
-        pending = None
-        outcome = jax.device_get(outcome)
-        for h, record in enumerate(records):
-            curves, totals = outcome
-            if play is not play_chunk:
-                curves, totals = jax.tree.map(lambda x, h=h: x[h], outcome)
-            _refuse_invalid(problem, first, curves.valid)
-            _refuse_nan(algorithm, first, curves.expected)
-            record.add(first, curves, totals)
-        bar.update(first + rounds - 1)
+    waits = on_cpu() and size >= _BYTES_TO_WAIT_FOR
 
     def save() -> None:
         """Keep what is done so far.
 
-        Called where `done`, `carry` and `pending` are of one moment. After an error anywhere else,
-        or a second Ctrl-C, the last file stands.
+        Called where `done`, `carry` and the recorder are of one moment. After an error anywhere
+        else, or a second Ctrl-C, the last file stands.
         """
-        if keeper is not None and done:
-            settle()
-            keeper.save(done, carry, records)
+        if checkpoint is not None and done:
+            recorder.settle()
+            checkpoint.save(done, carry, records)
 
     try:
-        while done < end:
+        while done < last:
             if interrupts.requested():
                 save()
                 raise KeyboardInterrupt(stopped(done, problem))
-            rounds, block = chunks.after(done)
+            rounds, block = chunks.after(done, next((end for end in ends if end > done), None))
             losses = traced
             if traced is None:
                 try:
@@ -114,29 +109,16 @@ def play_chunks(
                 except BaseException:  # a user's function may do anything
                     save()
                     raise
-            if heavy:
-                settle()
-            carry, *outcome = play(
-                algorithm,
-                mix,
-                losses,
-                carry,
-                np.int32(done + 1),
-                np.uint32(seed),
-                runs=where.runs,
-                rounds=rounds,
-                block=block,
-                ahead=chunks.ahead,
-                checked=problem.traced and problem.check == "during",
-                where=where,
-            )
-            # The chunk before is recorded while the device plays this one.
-            settle()
-            pending = (done + 1, rounds, outcome)
+            if waits:
+                recorder.settle()
+            checked = problem.traced and problem.check == "during"
+            chunk = Chunk(where.runs, rounds, block, chunks.ahead, checked, where)
+            carry, curves, totals = batch.play(mixer, losses, carry, done + 1, chunk)
+            recorder.add(done + 1, rounds, (curves, totals))
             done += rounds
-            if keeper is not None and keeper.due():
+            if checkpoint is not None and checkpoint.due():
                 save()
-        settle()
+        recorder.settle()
     finally:
         bar.close()
     return carry
@@ -153,22 +135,3 @@ def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
     if problem.check == "during":
         check_losses(block, first, problem)
     return block.astype(jax.numpy.result_type(float), copy=False)
-
-
-def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
-    if not valid.all():
-        t = first + int(np.argmin(valid))
-        check_losses(problem.block(t, t), t, problem)
-        raise ValueError(
-            f"{problem.title}: round {t} had losses outside [0, 1] in the compiled run but not "
-            "when asked again; the function must be a pure function of the round"
-        )
-
-
-def _refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
-    bad = ~np.isfinite(expected).all(axis=1)
-    if bad.any():
-        raise ValueError(
-            f"{type(algorithm).__name__}.distribution is not finite at round "
-            f"{first + int(np.argmax(bad))}; look at its rates and at its state"
-        )

@@ -10,16 +10,18 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem
 
-from .flooding import own
+from .flooding import own_state
 from .mixing import Mixer
-from .rounds import draw_luck, play_round
+from .rounds import draw_uniforms, play_round
 from .traceable import FAULTS, explanation
 
 # Traced once for each kind of algorithm and size, not with every simulation.
 _distribution = jax.jit(lambda algorithm, state, t: algorithm.distribution(state, t))
 _message = jax.jit(lambda algorithm, state: algorithm.message(state))
 _round = jax.jit(play_round)
-_luck = jax.jit(lambda t, mixer, *sizes: draw_luck(t, t, mixer, *sizes), static_argnums=(2, 3, 4))
+_uniforms = jax.jit(
+    lambda t, mixer, *sizes: draw_uniforms(t, t, mixer, *sizes), static_argnums=(2, 3, 4)
+)
 
 _ARM = 4
 """Bytes of an arm's number, where it and one value are all of a leaf that is sent."""
@@ -55,7 +57,7 @@ def _checked(
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
     t = jax.ShapeDtypeStruct((), np.int32)
-    mine = own(state)
+    mine = own_state(state)
     p = _distribution.eval_shape(algorithm, mine, t)
     if p.shape != full:
         raise ValueError(
@@ -77,8 +79,8 @@ def _checked(
     _check_leaves(algorithm)
     dtype = p.dtype
     losses = jax.ShapeDtypeStruct((problem.arms, problem.agents), dtype)
-    luck = _luck.eval_shape(t, mixer, *batch, dtype)
-    after, _ = _round.eval_shape(algorithm, mixer, state, losses, luck, t)
+    uniforms = _uniforms.eval_shape(t, mixer, *batch, dtype)
+    after, _ = _round.eval_shape(algorithm, mixer, state, losses, uniforms, t)
     before = jax.eval_shape(lambda s: s, state)
     old, new = _leaves(before), _leaves(after)
     if old.keys() != new.keys():

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array
-from fedbandits.common import checks, interrupts
+from fedbandits.common import interrupts
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
-from fedbandits.results.record import AgentTotals, check_runs
 
-from . import pytrees
-from .chunks import stopped
-from .flooding import first_state
-from .mixing import Mixer, mixer
-from .plan import LOSSES, plan
-from .rounds import Carry, play_chunk
-from .simulate import DType, precision, setting_of
+from .batch import over_draws
+from .chunks import play_chunks
+from .preparation import DType, precision, prepare
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,7 +35,7 @@ def simulate_draws(
     Draw d has the agents' randomness of `simulate(problems[d], ..., seed=seed + d)`.
 
     Args:
-        problems: losses in [0, 1] by construction that differ in seeds and arrays alone.
+        problems: losses that JAX makes, and that differ in seeds and arrays alone.
         algorithm: what each agent does.
         gossip: the network and its matrix.
         times: rounds after which to look, in order; T by default, and no round after the last is
@@ -58,49 +50,24 @@ def simulate_draws(
     """
     import xarray as xr
 
-    first, draws = problems[0], len(problems)
-    if any(problem.check != "never" or not problem.traced for problem in problems):
-        raise ValueError(f"only losses in [0, 1] by construction can be batched, not {first!r}")
-    told = [np.asarray(problem.actions) for problem in problems]
-    if any(not np.array_equal(told[0], other) for other in told[1:]):
-        raise ValueError(
-            "the draws have different actions, which an algorithm is told once for all; simulate "
-            "them one by one"
-        )
-    horizon, agents, arms = first.horizon, first.agents, first.arms
-    runs = check_runs(runs, first)
+    ends = [problems[0].horizon] if times is None else list(times)
     with interrupts.calm(), precision(dtype):
-        algorithm = algorithm.set_up(setting_of(first, gossip))
-        mix = mixer(gossip, algorithm, dtype)
-        for value in (algorithm, first):
-            pytrees.register(value)
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
-        one = Carry(
-            first_state(algorithm, arms, agents, (runs, agents), dtype), np.zeros(agents, dtype)
-        )
-        carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), one)
-        seeds = np.array([checks.seed32(seed + d) for d in range(draws)], np.uint32)
-        longest = plan(first, runs * draws).rounds
-        ahead = longest * draws * agents * arms <= LOSSES
-        done, ends, parts = 0, [], []
-        for end in [horizon] if times is None else times:
-            while done < end:
-                interrupts.stop_if_requested(stopped(done, first))
-                rounds = min(longest, end - done)
-                carry, losses, totals = _chunk(
-                    *(algorithm, mix, stacked, carry, np.int32(done + 1), seeds),
-                    runs=runs,
-                    rounds=rounds,
-                    ahead=ahead,
-                )
-                done += rounds
-                ends.append(done)
-                parts.append((losses, totals.incurred, totals.expected))
-    # Chunks are short enough for float32; over the horizon they are summed in float64.
-    arm_loss, incurred, expected = (
-        np.cumsum([np.asarray(x, np.float64) for x in values], axis=0)
-        for values in zip(*parts, strict=True)
-    )
+        games = [
+            prepare(problem, algorithm, gossip, runs, seed + d, dtype=dtype)
+            for d, problem in enumerate(problems)
+        ]
+        records = [game.record for game in games]
+        seen: dict[str, list[list[np.ndarray]]] = {"incurred": [], "expected": [], "arm_loss": []}
+
+        def look(end: int) -> None:
+            """Keep the sums up to a round that was asked for."""
+            if end in ends:
+                seen["incurred"].append([record.agent_incurred.copy() for record in records])
+                seen["expected"].append([record.agent_expected.copy() for record in records])
+                seen["arm_loss"].append([record.arm_loss_so_far.copy() for record in records])
+
+        play_chunks(over_draws(games), progress=False, enough=ends[-1], ends=ends, recorded=look)
+    incurred, expected, arm_loss = (np.array(values) for values in seen.values())
     best = arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")
     return xr.Dataset(
@@ -110,39 +77,4 @@ def simulate_draws(
             "arm_loss": (("time", "draw", "arm"), arm_loss),
         },
         coords={"time": ends},
-    ).sel(time=[horizon] if times is None else list(times))
-
-
-@partial(jax.jit, static_argnames=("runs", "rounds", "ahead"), donate_argnames=("carry",))
-def _chunk(
-    algorithm: AnyAlgorithm,
-    mix: Mixer,
-    problems: Problem,
-    carry: Carry,
-    first: Array,
-    seeds: Array,
-    *,
-    runs: int,
-    rounds: int,
-    ahead: bool,
-) -> tuple[Carry, Array, AgentTotals]:
-    """One chunk of every draw; only sums leave it, so XLA drops the curves."""
-
-    def play(problem: Problem, before: Carry, seed: Array) -> Any:
-        after, curves, totals = play_chunk(
-            algorithm,
-            mix,
-            problem,
-            before,
-            first,
-            seed,
-            runs=runs,
-            rounds=rounds,
-            block=rounds,
-            ahead=ahead,
-            checked=False,
-        )
-        return after, curves.arm_loss.sum(axis=0), totals
-
-    result: tuple[Carry, Array, AgentTotals] = jax.vmap(play)(problems, carry, seeds)
-    return result
+    )

@@ -16,12 +16,8 @@ from fedbandits.gossip.rules import max_degree
 from fedbandits.networks import Network
 from fedbandits.problems import from_tensor
 
-from . import pytrees
-from .contract import check_contract
-from .flooding import first_state
-from .mixing import mixer
-from .rounds import Luck
-from .simulate import precision, setting_of
+from .preparation import precision, prepare
+from .rounds import RoundUniforms
 from .trajectory import play_given
 
 Floats = npt.NDArray[np.float64]
@@ -168,19 +164,16 @@ _play_given = jax.jit(play_given)
 
 
 def _player(algorithm: AnyAlgorithm, network: Network, losses: Floats) -> _Player:
-    """The algorithm on this network, held to the contract, as a function of luck and losses."""
-    rounds, agents, arms = losses.shape
-    problem, gossip = from_tensor(losses), max_degree(network)
-    algorithm = algorithm.set_up(setting_of(problem, gossip))
-    pytrees.register(algorithm)
-    state = first_state(algorithm, arms, agents, (1, agents), "float64")
-    mix = mixer(gossip, algorithm, "float64")
-    check_contract(algorithm, mix, state, problem, 1)
-    mix, state = jax.device_put((mix, state))
+    """The algorithm on this network, held to the contract, as a function of uniforms and losses."""
+    rounds = len(losses)
+    game = prepare(
+        from_tensor(losses), algorithm, max_degree(network), 1, 0, dtype="float64", devices=1
+    )
+    mixer, state = jax.device_put((game.mixer, game.carry.state))
 
     def play(given: _Given) -> _Seen:
-        luck = Luck(given.uniforms, None)
-        p, action, _ = _play_given(algorithm, mix, state, given.losses, luck)
+        uniforms = RoundUniforms(given.uniforms, None)
+        p, action, _ = _play_given(game.algorithm, mixer, state, given.losses, uniforms)
         seen = _Seen(np.asarray(p)[:, :, 0], np.asarray(action)[:, 0])
         for t, _, v in np.argwhere(~np.isfinite(seen.p))[:1]:
             raise ValueError(
@@ -219,7 +212,7 @@ def _changes(given: _Given, before: _Seen, u: int, s: int) -> Iterator[_Given]:
     p = before.p[s - 1, :, u]
     others = np.where(np.arange(len(p)) == before.action[s - 1, u], 0, p)
     arm = int(np.argmax(others))
-    if others[arm] > 0:  # else it is certain of its arm, and no luck leads to another
+    if others[arm] > 0:  # else it is certain of its arm, and no uniform leads to another
         uniforms = given.uniforms.copy()
         uniforms[s - 1, 0, u] = (p[:arm].sum() + p[arm] / 2) / p.sum()
         yield given._replace(uniforms=uniforms)

@@ -46,7 +46,7 @@ def first_state(
     )
 
 
-def own(state: Any) -> Any:
+def own_state(state: Any) -> Any:
     """The algorithm's own part of a state."""
     return state.own if isinstance(state, Relayed) else state
 

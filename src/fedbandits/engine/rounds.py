@@ -10,13 +10,13 @@ import jax.numpy as jnp
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, expectation, sample, taken
+from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
-from fedbandits.common.streams import ACTIONS, EDGES, round_key, uniforms
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 
 from .devices import Spread
-from .flooding import Relayed, own, relay
+from .flooding import Relayed, own_state, relay
 from .mixing import Mixer
 
 _traces = 0
@@ -27,7 +27,7 @@ def compilations() -> int:
     return _traces
 
 
-class Luck(NamedTuple):
+class RoundUniforms(NamedTuple):
     """The randomness of one round.
 
     Attributes:
@@ -56,11 +56,11 @@ class Carry(NamedTuple):
 
     Attributes:
         state: the algorithm's state.
-        lead: run-averaged expected loss of each agent so far, less its mean over agents, `[N]`.
+        excess: run-averaged expected loss of each agent so far, less its mean over agents, `[N]`.
     """
 
     state: Any
-    lead: Array
+    excess: Array
 
 
 class Losses(NamedTuple):
@@ -93,16 +93,25 @@ class Plays(NamedTuple):
     valid: Array
 
 
-def draw_luck(seed: Array, t: Array, mixer: Mixer, runs: int, agents: int, dtype: Any) -> Luck:
+def draw_uniforms(
+    seed: Array, t: Array, mixer: Mixer, runs: int, agents: int, dtype: Any
+) -> RoundUniforms:
     """The uniforms of round t: a function of (seed, run, round, agent) alone."""
-    return Luck(
-        uniforms(round_key(ACTIONS, seed, t), (runs, agents), dtype),
-        uniforms(round_key(EDGES, seed, t), (runs,), dtype) if mixer.random else None,
+    return RoundUniforms(
+        streams.uniforms(streams.round_key(streams.ACTIONS, seed, t), (runs, agents), dtype),
+        streams.uniforms(streams.round_key(streams.EDGES, seed, t), (runs,), dtype)
+        if mixer.random
+        else None,
     )
 
 
 def play_round(
-    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, losses: Array, luck: Luck, t: Array
+    algorithm: AnyAlgorithm,
+    mixer: Mixer,
+    state: Any,
+    losses: Array,
+    uniforms: RoundUniforms,
+    t: Array,
 ) -> tuple[Any, Play]:
     """One round: everyone plays, sends what it knew at the round's start, and learns.
 
@@ -111,33 +120,49 @@ def play_round(
         mixer: how messages are combined.
         state: the algorithm's state before the round.
         losses: `[K, N]`.
-        luck: the round's randomness.
+        uniforms: the round's randomness.
         t: the round.
 
     Returns:
         the state after the round, and what happened in it.
     """
-    mine = own(state)
-    p = algorithm.distribution(mine, t)
-    if on_cpu() and luck.action.size < 2**18:
-        p = jax.lax.optimization_barrier(p)  # written down once, where that costs no memory
-    action = sample(p, luck.action)
+    own = own_state(state)
+    p = algorithm.distribution(own, t)
+    if on_cpu() and uniforms.action.size < 2**18:
+        p = jax.lax.optimization_barrier(p)  # held, where that costs little memory
+    action = sample(p, uniforms.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
-    due, under_way = relay(state, algorithm.message(mine), t)
+    due, under_way = relay(state, algorithm.message(own), t)
     received = {
-        name: mixer.combine(algorithm.leaves[name].combine, leaf, luck.edge)
+        name: mixer.combine(algorithm.leaves[name].combine, leaf, uniforms.edge)
         for name, leaf in due.items()
     }
-    after = algorithm.update(mine, received, action, feedback, p, t)
+    after = algorithm.update(own, received, action, feedback, p, t)
     return Relayed(after, under_way) if under_way else after, Play(p, action)
 
 
-@partial(
-    jax.jit,
-    static_argnames=("runs", "rounds", "block", "ahead", "checked", "where"),
-    donate_argnames=("carry",),
-)
+class Chunk(NamedTuple):
+    """What a chunk's program is compiled for.
+
+    Attributes:
+        runs: R.
+        rounds: C.
+        block: rounds played before what they leave is summed up; divides C.
+        ahead: generate the losses of a block at once: faster where they fit in memory.
+        checked: look for losses outside [0, 1].
+        where: how the carry lies on devices.
+    """
+
+    runs: int
+    rounds: int
+    block: int
+    ahead: bool
+    checked: bool
+    where: Spread
+
+
+@partial(jax.jit, static_argnames=("chunk",), donate_argnames=("carry",))
 def play_chunk(
     algorithm: AnyAlgorithm,
     mixer: Mixer,
@@ -146,102 +171,113 @@ def play_chunk(
     first: Array,
     seed: Array,
     *,
-    runs: int,
-    rounds: int,
-    block: int,
-    ahead: bool,
-    checked: bool,
-    where: Spread | None = None,
+    chunk: Chunk,
 ) -> tuple[Carry, Curves, AgentTotals]:
-    """Rounds first, ..., first + rounds - 1 as one compiled program.
+    """Rounds first, ..., first + C - 1 as one compiled program.
 
     Args:
         algorithm: traced parameters, so a sweep compiles once.
         mixer: the gossip matrix, traced.
-        losses: a traceable problem, or the losses of these rounds, `[rounds, N, K]`.
+        losses: a traceable problem, or the losses of these rounds, `[C, N, K]`.
         carry: from the chunk before; donated.
         first: the first round.
         seed: of the actions.
-        runs: R.
-        rounds: C.
-        block: rounds played before what they leave is summed up; divides C.
-        ahead: generate the losses of a block at once: faster where they fit in memory.
-        checked: look for losses outside [0, 1].
-        where: how the carry lies on devices.
+        chunk: its sizes, and how it is played.
     """
     global _traces
     _traces += 1
-    dtype = carry.lead.dtype
-    agents = carry.lead.shape[0]
-
-    def look(raw: Array) -> Losses:
-        values = raw.astype(dtype)
-        valid = ((raw >= 0) & (raw <= 1)).all() if checked else jnp.array(True)
-        return Losses(values, values.mean(axis=1), valid)
-
-    def of_round(t: Array) -> Losses:
-        raw = jnp.asarray(losses.losses(t)).T
-        if losses.binary:  # a byte each, where losses are kept at all
-            raw = raw > 0
-        # The barrier keeps XLA from making the losses again wherever they are looked at.
-        return look(jax.lax.optimization_barrier(raw))
-
-    def step(state: Any, now: tuple[Array, Luck, Losses | None]) -> tuple[Any, Any]:
-        t, luck, seen = now
-        values, mean, valid = of_round(t) if seen is None else seen
-        state, play = play_round(algorithm, mixer, state, values, luck, t)
-        action = play.action.astype(_number(play.p.shape[0]))
-        # What was known before the round need not be carried out of it.
-        found = (mean, valid) if seen is None else None
-        return state, (action, expectation(play.p, mean), found)
-
-    def play_block(before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]) -> Any:
-        (state, lead), totals = before
-        times, given = now
-        luck = jax.vmap(lambda t: draw_luck(seed, t, mixer, runs, agents, dtype))(times)
-        seen = None
-        if given is not None:
-            seen = jax.vmap(look)(given)
-        elif ahead:
-            seen = jax.vmap(of_round)(times)
-        state, (action, expected, found) = jax.lax.scan(
-            step, state, (times, luck, seen), unroll=_unrolled()
-        )
-        mean, valid = (seen.mean, seen.valid) if seen is not None else found
-        lead, curves, added = sum_up(Plays(action, expected, mean, valid), lead)
-        return (Carry(state, lead), jax.tree.map(jnp.add, totals, added)), curves
-
-    times = first + jnp.arange(rounds, dtype="int32").reshape(-1, block)
+    played = _Played(algorithm, mixer, losses, seed, chunk, carry.excess.shape[0])
+    times = first + jnp.arange(chunk.rounds, dtype="int32").reshape(-1, chunk.block)
     given = None
     if not isinstance(losses, Problem):
-        given = jnp.swapaxes(losses, 1, 2).reshape(-1, block, *losses.shape[:0:-1])
-    zeros = jnp.zeros((runs, agents), dtype)
+        given = jnp.swapaxes(losses, 1, 2).reshape(-1, chunk.block, *losses.shape[:0:-1])
+    zeros = jnp.zeros((chunk.runs, played.agents), carry.excess.dtype)
     start = (carry, AgentTotals(zeros, zeros))
-    (carry, totals), curves = jax.lax.scan(play_block, start, (times, given))
-    if where is not None:
-        carry = where.keep(carry)
-    return carry, jax.tree.map(lambda x: x.reshape(rounds, *x.shape[2:]), curves), totals
+    (carry, totals), curves = jax.lax.scan(played.block, start, (times, given))
+    carry = chunk.where.keep(carry)
+    curves = jax.tree.map(lambda x: x.reshape(chunk.rounds, *x.shape[2:]), curves)
+    return carry, curves, totals
 
 
-def sum_up(plays: Plays, lead: Array) -> tuple[Array, Curves, AgentTotals]:
-    """What is kept of a block of rounds, and the lead after it.
+class _Played(NamedTuple):
+    """What stays the same in all rounds of a chunk; its methods are the bodies of the loops."""
+
+    algorithm: AnyAlgorithm
+    mixer: Mixer
+    losses: Problem | Array
+    seed: Array
+    chunk: Chunk
+    agents: int
+
+    def block(
+        self, before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]
+    ) -> tuple[tuple[Carry, AgentTotals], Curves]:
+        """A block of rounds: what is known before is made at once, what they leave is summed up."""
+        (state, excess), totals = before
+        times, given = now
+        dtype = excess.dtype
+        uniforms = jax.vmap(
+            lambda t: draw_uniforms(self.seed, t, self.mixer, self.chunk.runs, self.agents, dtype)
+        )(times)
+        known = None
+        if given is not None:
+            known = jax.vmap(lambda raw: self.as_losses(raw, dtype))(given)
+        elif self.chunk.ahead:
+            known = jax.vmap(lambda t: self.losses_of(t, dtype))(times)
+        state, (action, expected, found) = jax.lax.scan(
+            self.round, state, (times, uniforms, known), unroll=_unrolled()
+        )
+        mean, valid = (known.mean, known.valid) if known is not None else found
+        excess, curves, added = sum_up(Plays(action, expected, mean, valid), excess)
+        return (Carry(state, excess), jax.tree.map(jnp.add, totals, added)), curves
+
+    def round(
+        self, state: Any, now: tuple[Array, RoundUniforms, Losses | None]
+    ) -> tuple[Any, tuple[Array, Array, Any]]:
+        """One round, and what is kept of it."""
+        t, uniforms, known = now
+        dtype = uniforms.action.dtype
+        values, mean, valid = self.losses_of(t, dtype) if known is None else known
+        state, play = play_round(self.algorithm, self.mixer, state, values, uniforms, t)
+        action = play.action.astype(_number(play.p.shape[0]))
+        # What was known before the round need not be carried out of it.
+        found = (mean, valid) if known is None else None
+        return state, (action, expectation(play.p, mean), found)
+
+    def losses_of(self, t: Array, dtype: Any) -> Losses:
+        """The losses of round t, of a problem that can be traced."""
+        raw = jnp.asarray(self.losses.losses(t)).T
+        if self.losses.binary:  # a byte each, where losses are kept at all
+            raw = raw > 0
+        # The barrier keeps XLA from making the losses again wherever they are needed.
+        return self.as_losses(jax.lax.optimization_barrier(raw), dtype)
+
+    def as_losses(self, raw: Array, dtype: Any) -> Losses:
+        """Losses `[K, N]` as they come, with their mean and whether they are in [0, 1]."""
+        values = raw.astype(dtype)
+        valid = ((raw >= 0) & (raw <= 1)).all() if self.chunk.checked else jnp.array(True)
+        return Losses(values, values.mean(axis=1), valid)
+
+
+def sum_up(plays: Plays, excess: Array) -> tuple[Array, Curves, AgentTotals]:
+    """What is kept of a block of rounds, and the excess after it.
 
     All rounds at once: in the loop each of these sums would be a small step of its own.
     """
     arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
     incurred = jax.vmap(lambda losses, action: losses[action])(plays.arm_loss, plays.action)
     by_agent = plays.expected.mean(axis=1)
-    leads = lead + jnp.cumsum(by_agent - by_agent.mean(axis=1, keepdims=True), axis=0)
+    excesses = excess + jnp.cumsum(by_agent - by_agent.mean(axis=1, keepdims=True), axis=0)
     counts = _counts(plays.action, arms)
     curves = Curves(
         incurred.mean(axis=2),
         plays.expected.mean(axis=2),
         plays.arm_loss,
         counts.astype(dtype) / plays.action.shape[2],
-        leads.max(axis=1),
+        excesses.max(axis=1),
         plays.valid,
     )
-    return leads[-1], curves, AgentTotals(incurred.sum(axis=0), plays.expected.sum(axis=0))
+    return excesses[-1], curves, AgentTotals(incurred.sum(axis=0), plays.expected.sum(axis=0))
 
 
 def _counts(action: Array, arms: int) -> Array:

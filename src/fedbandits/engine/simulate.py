@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-import jax
-import numpy as np
-
-from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.arrays import Array, once, over_arms, sample
+from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import checks, interrupts
-from fedbandits.common.describe import describe
-from fedbandits.common.forks import refuse_fork
-from fedbandits.common.streams import ACTIONS, round_key, uniforms
 from fedbandits.gossip.base import Gossip
-from fedbandits.problems.base import Problem, check_losses, check_sizes
-from fedbandits.results.communication import communication
-from fedbandits.results.record import Record, check_runs
+from fedbandits.problems.base import Problem
+from fedbandits.results.record import check_runs
 
-from . import pytrees
+from .batch import single
 from .checkpoint import Checkpoint
 from .chunks import play_chunks, stopped
-from .contract import check_contract
-from .devices import one_per_core, spread
-from .flooding import first_state, own
-from .mixing import Mixer, mixer
+from .finish import finish
 from .over_draws import draw_seeds, simulate_over_draws
-from .plan import plan
-from .purity import check_traced
-from .rounds import Carry, play_chunk
+from .preparation import Devices, DType, check_arguments, precision, prepare, setting_of
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
-
-one_per_core()
-
-DType = Literal["float32", "float64"]
 
 FLOAT32_ROUNDS = 1_000_000
 """The longest horizon on which float32 was measured to be good enough: benchmarks/RESULTS.md."""
@@ -59,7 +39,7 @@ def simulate(
     dtype: DType = "float32",
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
-    devices: int | Sequence[jax.Device] | None = None,
+    devices: Devices = None,
     draws: int | None = None,
 ) -> Result:
     """Play T rounds, `runs` times over, all runs facing the same losses.
@@ -98,14 +78,24 @@ def simulate(
         >>> fb.simulate(problem, fb.FedExp3(), gossip, runs=2).dataset.sizes["run"]
         2
     """
-    _check_arguments(problem, algorithm, gossip, against, dtype)
+    check_arguments(problem, algorithm, gossip, dtype)
+    if against not in ("current", "final"):
+        raise ValueError(f"against must be 'current' or 'final', not {against!r}")
     for doubt in doubts(problem, algorithm.set_up(setting_of(problem, gossip)), dtype):
         warnings.warn(doubt, stacklevel=3)
 
     def play(losses: Problem, agents_seed: int) -> Result:
         return _simulate(
-            *(losses, algorithm, gossip, runs, agents_seed, against, dtype),
-            *(checkpoint, progress, devices),
+            losses,
+            algorithm,
+            gossip,
+            runs,
+            agents_seed,
+            against,
+            dtype,
+            checkpoint,
+            progress,
+            devices,
         )
 
     if draws is None:
@@ -114,8 +104,8 @@ def simulate(
     kept = None
     if checkpoint is not None:
         with precision(dtype):
-            start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
-        kept = Checkpoint(checkpoint, {**start.config, "against": against}).path.with_suffix("")
+            config = prepare(problem, algorithm, gossip, runs, seed, dtype=dtype).config
+        kept = Checkpoint(checkpoint, {**config, "against": against}).path.with_suffix("")
     [found] = simulate_over_draws(lambda *drawn: [play(*drawn)], problem, seed, draws, kept)
     return replace(found, gossip=gossip)
 
@@ -148,203 +138,19 @@ def _simulate(
     dtype: DType,
     checkpoint: str | Path | None,
     progress: bool | None,
-    devices: int | Sequence[jax.Device] | None,
+    devices: Devices,
 ) -> Result:
     """`simulate` on one draw of the losses."""
     with precision(dtype):
-        start = prepare(problem, algorithm, gossip, runs, seed, against, dtype)
-        where = spread(devices, runs, problem.agents)
-        keeper = None if checkpoint is None else Checkpoint(checkpoint, start.config)
+        game = prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, devices=devices)
+        kept = None if checkpoint is None else Checkpoint(checkpoint, game.config)
         with interrupts.calm():
-            carry = play_chunks(
-                *(play_chunk, problem, start.algorithm, start.mix, start.carry, [start.record]),
-                *(seed, where, keeper, progress),
-            )
-            result = finish(start, problem, gossip, carry.state, against)
+            carry = play_chunks(single(game), kept, progress)
+            result = finish(game, carry.state, against)
             if interrupts.requested():
-                if keeper is not None:
-                    keeper.save(problem.horizon, carry, [start.record])
+                if kept is not None:
+                    kept.save(problem.horizon, carry, [game.record])
                 raise KeyboardInterrupt(stopped(problem.horizon, problem))
-            if keeper is not None:
-                keeper.discard()
+            if kept is not None:
+                kept.discard()
             return result
-
-
-class Start(NamedTuple):
-    """What a simulation starts from.
-
-    Attributes:
-        config: everything that decides the numbers, as plain data.
-        algorithm: set up for this network.
-        mix: how messages are combined.
-        carry: the state before round 1.
-        record: what will be kept, empty.
-        sent: the bytes of each leaf of one agent's message.
-    """
-
-    config: dict[str, Any]
-    algorithm: AnyAlgorithm
-    mix: Mixer
-    carry: Carry
-    record: Record
-    sent: dict[str, int]
-
-
-def prepare(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    against: str,
-    dtype: DType,
-) -> Start:
-    """Refuse what cannot be simulated; else what is needed to begin."""
-    _check_arguments(problem, algorithm, gossip, against, dtype)
-    algorithm = algorithm.set_up(setting_of(problem, gossip))
-    runs = check_runs(runs, problem)
-    seed = checks.seed32(seed)
-    size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
-    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
-    with interrupts.calm():  # from here on JAX traces
-        pytrees.register(algorithm)
-        pytrees.register(problem)
-        _check_problem(problem)
-        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
-        mix = mixer(gossip, algorithm, dtype)
-        state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
-        sent = check_contract(algorithm, mix, state, problem, runs)
-    carry = Carry(state, np.zeros(problem.agents, dtype))
-    record = Record(problem.horizon, runs, problem.agents, problem.arms)
-    return Start(config, algorithm, mix, carry, record, sent)
-
-
-def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
-    """What every agent is told before round 1."""
-    return Setting(problem.arms, problem.agents, gossip, problem.actions)
-
-
-def configuration(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    dtype: DType,
-) -> dict[str, Any]:
-    """Everything that decides the numbers, the algorithm being set up, as plain data."""
-    from fedbandits.common.version import __version__
-
-    network = gossip and gossip.network
-    return {
-        "version": __version__,
-        "problem": problem.describe(),
-        "network": network and {"name": network.family, **describe(network.parameters)},
-        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
-        "algorithm": describe(algorithm),
-        "runs": runs,
-        "seed": seed,
-        "dtype": dtype,
-    }
-
-
-def finish(
-    start: Start,
-    problem: Problem,
-    gossip: Gossip | None,
-    state: Any,
-    against: Literal["current", "final"],
-) -> Result:
-    """The result, from a full record and the state after round T."""
-    from fedbandits.results.result import build_result
-
-    after, seed = np.int32(problem.horizon + 1), np.uint32(start.config["seed"])
-    return build_result(
-        start.record,
-        np.asarray(_recommend(start.algorithm, own(state), after, seed)),
-        start.config,
-        communication(gossip, start.algorithm, start.sent),
-        against,
-        problem.agent_names or (gossip and gossip.network.names) or None,
-        problem.arm_names,
-        gossip,
-        problem.dates,
-    )
-
-
-def precision(dtype: DType) -> AbstractContextManager[Any]:
-    """A scope in which JAX computes in `dtype`; the global flag is never touched."""
-    refuse_fork()  # here, since whatever plays comes this way
-    scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
-    return scope
-
-
-# Used once, so it is compiled without optimising: that took longer than many a game.
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Array:
-    """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
-    p = algorithm.distribution(state, t)
-    likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
-    uniform = once(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
-    return sample(likeliest, uniform)
-
-
-def _check_arguments(
-    problem: Problem, algorithm: AnyAlgorithm, gossip: Gossip | None, against: str, dtype: str
-) -> None:
-    for value, kind, name in (
-        (problem, Problem, "problem"),
-        (algorithm, AnyAlgorithm.__origin__, "algorithm"),  # type: ignore[attr-defined]
-    ):
-        if not isinstance(value, kind):
-            if isinstance(value, type):
-                raise TypeError(f"{name} must be an object: write {value.__name__}()")
-            hint = "; for an array use fb.problems.from_tensor" if name == "problem" else ""
-            raise TypeError(
-                f"{name} must be of type {kind.__name__}, not {type(value).__name__}{hint}"
-            )
-    if gossip is not None and not isinstance(gossip, Gossip):
-        raise TypeError(
-            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not "
-            f"{type(gossip).__name__}"
-        )
-    if gossip is None and algorithm.leaves:
-        raise ValueError(
-            f"{type(algorithm).__name__} sends messages and needs a gossip, for example "
-            "fb.gossip.max_degree(network)"
-        )
-    if gossip is not None and gossip.network.agents != problem.agents:
-        raise ValueError(
-            f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
-        )
-    check_sizes(problem.agents, problem.arms, problem.horizon)
-    _check_names(problem, gossip)
-    if against not in ("current", "final"):
-        raise ValueError(f"against must be 'current' or 'final', not {against!r}")
-    if dtype not in ("float32", "float64"):
-        raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
-
-
-def _check_names(problem: Problem, gossip: Gossip | None) -> None:
-    """Agents with names on both sides must be the same agents in the same order."""
-    theirs = gossip.network.names if gossip is not None else None
-    if problem.agent_names is None or theirs is None or problem.agent_names == theirs:
-        return
-    place = next(v for v, name in enumerate(theirs) if name != problem.agent_names[v])
-    raise ValueError(
-        f"agent {place} is {problem.agent_names[place]!r} in the problem but {theirs[place]!r} in "
-        "the network; number them alike, for example with "
-        "fb.problems.from_table(..., agents=network.names)"
-    )
-
-
-def _check_problem(problem: Problem) -> None:
-    """What can be known of the losses before the run."""
-    if problem.traced:
-        check_traced(problem)
-    if problem.check == "before":
-        step = plan(problem, 1).rounds
-        for first in range(1, problem.horizon + 1, step):
-            interrupts.stop_if_requested()
-            block = problem.block(first, min(first + step - 1, problem.horizon))
-            check_losses(block, first, problem)

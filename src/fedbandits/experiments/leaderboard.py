@@ -172,7 +172,7 @@ def tuned(
     seeds: range,
 ) -> AnyAlgorithm | None:
     """The best candidate on the tuning draws; None where there is nothing to tune."""
-    from fedbandits.engine.simulate import setting_of
+    from fedbandits.engine.preparation import setting_of
     from fedbandits.tuning import choose
     from fedbandits.tuning.knobs import tunable
 

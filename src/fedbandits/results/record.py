@@ -46,7 +46,7 @@ class Curves(NamedTuple):
         expected: mean over agents of the expected loss ⟨p_t, ℓ̄_t⟩, `[C, R]`.
         arm_loss: ℓ̄_t(i), `[C, K]`.
         frequency: share of agents that played each arm, `[C, K, R]`.
-        worst_lead: the largest lead of an agent: its expected loss so far less the agents' mean,
+        worst_excess: the largest lead of an agent: its expected loss so far less the agents' mean,
             `[C]`.
         valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
     """
@@ -55,7 +55,7 @@ class Curves(NamedTuple):
     expected: Array
     arm_loss: Array
     frequency: Array
-    worst_lead: Array
+    worst_excess: Array
     valid: Array
 
 
@@ -79,7 +79,7 @@ class Record:
         self.expected = np.zeros((points, runs))
         self.arm_loss = np.zeros((points, arms))
         self.plays = np.zeros((points, arms, runs))
-        self.worst_lead = np.zeros(points)
+        self.worst_excess = np.zeros(points)
         self.incurred_so_far = np.zeros(runs)
         self.expected_so_far = np.zeros(runs)
         self.arm_loss_so_far = np.zeros(arms)
@@ -102,6 +102,6 @@ class Record:
             sums = so_far + np.cumsum(np.asarray(per_round, np.float64), axis=0)
             getattr(self, name)[points] = sums[rows]
             so_far[...] = sums[-1]
-        self.worst_lead[points] = np.asarray(curves.worst_lead, np.float64)[rows]
+        self.worst_excess[points] = np.asarray(curves.worst_excess, np.float64)[rows]
         self.agent_incurred += np.asarray(totals.incurred)
         self.agent_expected += np.asarray(totals.expected)

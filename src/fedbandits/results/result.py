@@ -373,7 +373,7 @@ def build_result(
     runs, agents = recommended.shape
     arms = record.arm_loss.shape[1]
     best = record.arm_loss.min(axis=1)
-    spent = record.expected.mean(axis=1) + record.worst_lead
+    spent = record.expected.mean(axis=1) + record.worst_excess
     data = xr.Dataset(
         {
             "regret": (("run", "time"), (record.incurred - best[:, None]).T),

@@ -165,13 +165,11 @@ def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
 
 def _measured(batch: Batch) -> tuple[Cost, int]:
     """What a batch costs, and the rounds that were played to know."""
-    import jax
-
-    from fedbandits.engine.batch import play_each, start_each
+    from fedbandits.engine.batch import over_algorithms
+    from fedbandits.engine.chunking import chunking
     from fedbandits.engine.chunks import play_chunks
-    from fedbandits.engine.devices import spread
-    from fedbandits.engine.plan import plan
-    from fedbandits.engine.simulate import finish, precision
+    from fedbandits.engine.finish import finish
+    from fedbandits.engine.preparation import precision, prepare
 
     experiments = built(batch)
     first = experiments[0]
@@ -181,25 +179,21 @@ def _measured(batch: Batch) -> tuple[Cost, int]:
     def play(rounds: int, folder: Path) -> tuple[float, float]:
         """Seconds of so many rounds, and of what comes before and after them."""
         begun = time.perf_counter()
-        starts, stacked, carry = start_each(
-            problem, algorithms, gossip, runs, seed, against=first.against, dtype=first.dtype
-        )
+        games = [
+            prepare(problem, algorithm, gossip, runs, seed, dtype=first.dtype)
+            for algorithm in algorithms
+        ]
+        together = over_algorithms(games)
         ready = time.perf_counter()
-        carry = play_chunks(
-            *(play_each, problem, stacked, starts[0].mix, carry),
-            *([start.record for start in starts], seed, spread(None, runs, problem.agents)),
-            progress=False,
-            rounds_enough=rounds,
-        )
+        carry = play_chunks(together, progress=False, enough=rounds)
         played = time.perf_counter()
-        for h, start in enumerate(starts):
-            state = jax.tree.map(lambda leaf, h=h: leaf[h], carry.state)
-            result = finish(start, problem, gossip, state, first.against)
-            store.save_cell(folder, batch.hashes[h], result.dataset)
+        for place, game in enumerate(games):
+            result = finish(game, together.part(carry.state, place), first.against)
+            store.save_cell(folder, batch.hashes[place], result.dataset)
         return played - ready, ready - begun + time.perf_counter() - played
 
     with precision(first.dtype), tempfile.TemporaryDirectory() as folder:
-        chunk = plan(problem, runs * len(experiments)).rounds
+        chunk = chunking(problem, runs * len(experiments)).rounds
         cold = play(chunk, Path(folder))
         few = chunk if sum(cold) > PATIENCE / 2 else min(problem.horizon, MOST_CHUNKS * chunk)
         rounds, beside = play(few, Path(folder))

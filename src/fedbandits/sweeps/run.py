@@ -268,7 +268,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
-    from fedbandits.engine.batch import simulate_each
+    from fedbandits.engine.each import simulate_each
     from fedbandits.engine.over_draws import simulate_over_draws
 
     experiments = built(batch)

@@ -26,7 +26,7 @@ from .seeds import in_words, stage_seeds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedbandits.engine.simulate import DType
+    from fedbandits.engine.preparation import DType
 
 logger = logging.getLogger("fedbandits")
 
@@ -126,7 +126,7 @@ def choose(
         >>> choice.regret.shape
         (2, 2)
     """
-    from fedbandits.engine.simulate import setting_of
+    from fedbandits.engine.preparation import setting_of
 
     budget = checks.whole(budget, "budget", least=2, most=MOST)
     runs = checks.whole(runs, "runs", least=1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fedbandits.common.statistics import Interval
-    from fedbandits.engine.simulate import DType
+    from fedbandits.engine.preparation import DType
     from fedbandits.results.result import Result
 
 logger = logging.getLogger("fedbandits")

@@ -13,7 +13,7 @@ from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
 
 if TYPE_CHECKING:
-    from fedbandits.engine.simulate import DType
+    from fedbandits.engine.preparation import DType
     from fedbandits.results.result import Result
 
 
@@ -27,7 +27,7 @@ def play(
     progress: bool | None,
 ) -> list[Result]:
     """All results: one call for those that differ in numbers alone, more where memory asks."""
-    from fedbandits.engine.batch import simulate_each
+    from fedbandits.engine.each import simulate_each
     from fedbandits.sweeps.plan import MOST_NUMBERS
 
     room = max(1, MOST_NUMBERS // (problem.agents * problem.arms * runs))
@@ -47,7 +47,7 @@ def _kinds(
 ) -> list[list[int]]:
     """Which algorithms one program can play."""
     from fedbandits.engine.batch import alike
-    from fedbandits.engine.simulate import setting_of
+    from fedbandits.engine.preparation import setting_of
 
     setting = setting_of(problem, gossip)
     ready = [algorithm.set_up(setting) for algorithm in algorithms]

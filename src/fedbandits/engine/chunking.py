@@ -8,16 +8,16 @@ from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 
 # Updates of one number (an arm of an agent of a run) per chunk: about half a second of work.
-_CELLS_CPU = 2**24
-_CELLS_ACCELERATOR = 2**32
-_ROUNDS = 512
+_UPDATES_CPU = 2**24
+_UPDATES_ACCELERATOR = 2**32
+MOST_ROUNDS = 512
 # Losses of a block held at once, 64 MiB of float32; beyond that they are made round by round.
-LOSSES = 2**24
+MOST_LOSSES_HELD = 2**24
 # Plays of a block held at once: beside the state of a large network, little.
-_PLAYS = 2**21
+_MOST_PLAYS_HELD = 2**21
 
 
-class Plan(NamedTuple):
+class Chunking(NamedTuple):
     """The chunks of a run.
 
     Attributes:
@@ -32,27 +32,29 @@ class Plan(NamedTuple):
     block: int
     ahead: bool
 
-    def after(self, done: int) -> tuple[int, int]:
-        """Rounds in the chunk that follows round `done`, and in its blocks."""
-        rounds = min(self.rounds, self.horizon - done)
+    def after(self, done: int, end: int | None = None) -> tuple[int, int]:
+        """Rounds in the chunk that follows round `done`, none beyond `end`, and in its blocks."""
+        rounds = min(self.rounds, (self.horizon if end is None else end) - done)
         if rounds > self.block:
             return rounds - rounds % self.block, self.block
         return rounds, rounds
 
 
-def plan(problem: Problem, runs: int) -> Plan:
-    """Chunks for this problem and number of runs."""
-    table, cpu = problem.agents * problem.arms, on_cpu()
-    held = max(1, _PLAYS // (runs * problem.agents))
-    cells = _CELLS_CPU if cpu else _CELLS_ACCELERATOR
-    most = min(_ROUNDS, problem.horizon, max(1, cells // (table * runs)))
+def chunking(problem: Problem, runs: int, draws: int = 1) -> Chunking:
+    """Chunks for this problem and number of runs, on so many draws of the losses at once."""
+    numbers, cpu = problem.agents * problem.arms, on_cpu()
+    losses = numbers * draws  # of one round
+    held = max(1, _MOST_PLAYS_HELD // (runs * problem.agents))
+    updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
+    most = min(MOST_ROUNDS, problem.horizon, max(1, updates // (numbers * runs)))
     if cpu:  # one block: a loop inside a loop takes twice as long there
         most = min(most, held)
     if not problem.traced:
-        most = max(1, min(most, LOSSES // table))
+        most = max(1, min(most, MOST_LOSSES_HELD // losses))
     rounds = _even(problem.horizon, most)
     block = _even(rounds, min(rounds, held))
-    return Plan(problem.horizon, rounds - rounds % block, block, ahead=block * table <= LOSSES)
+    ahead = block * losses <= MOST_LOSSES_HELD
+    return Chunking(problem.horizon, rounds - rounds % block, block, ahead)
 
 
 def _even(horizon: int, most: int) -> int:

@@ -1,0 +1,52 @@
+"""The end of a game: what was recorded, what each agent would play next, what it all cost."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import Array, materialised, over_arms, sample
+from fedbandits.common.backend import playing_on
+from fedbandits.common.streams import ACTIONS, round_key, uniforms
+from fedbandits.results.communication import communication
+
+from .flooding import own_state
+from .preparation import Game
+
+if TYPE_CHECKING:
+    from fedbandits.results.result import Result
+
+
+def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Result:
+    """The result, from a full record and the state after round T."""
+    from fedbandits.results.result import build_result
+
+    problem, gossip = game.problem, game.gossip
+    after, seed = np.int32(problem.horizon + 1), np.uint32(game.seed)
+    with playing_on(game.where.platform):
+        recommended = np.asarray(_recommend(game.algorithm, own_state(state), after, seed))
+    return build_result(
+        game.record,
+        recommended,
+        game.config,
+        communication(gossip, game.algorithm, game.sent),
+        against,
+        problem.agent_names or (gossip and gossip.network.names) or None,
+        problem.arm_names,
+        gossip,
+        problem.dates,
+    )
+
+
+# Used once, so it is compiled without optimising: that took longer than many a game.
+@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Array:
+    """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
+    p = algorithm.distribution(state, t)
+    likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
+    uniform = materialised(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
+    return sample(likeliest, uniform)

@@ -1,0 +1,207 @@
+"""One preparation: what turns a problem, an algorithm and a gossip into something playable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm, Setting
+from fedbandits.common import checks, interrupts
+from fedbandits.common.backend import playing_on
+from fedbandits.common.describe import describe
+from fedbandits.common.forks import refuse_fork
+from fedbandits.common.version import __version__
+from fedbandits.gossip.base import Gossip
+from fedbandits.problems.base import Problem, check_losses, check_sizes
+from fedbandits.results.record import Record, check_runs
+
+from . import pytrees
+from .chunking import chunking
+from .contract import check_contract
+from .devices import Spread, one_per_core, spread
+from .flooding import first_state
+from .mixing import Mixer, mixer
+from .purity import check_traced
+from .rounds import Carry
+
+one_per_core()
+
+DType = Literal["float32", "float64"]
+Devices = int | Sequence[jax.Device] | None
+
+
+class Game(NamedTuple):
+    """What can be played: checked, set up, and before its first round.
+
+    Attributes:
+        problem: the losses.
+        gossip: the network and its matrix; None where nothing is sent.
+        algorithm: set up for this problem and network.
+        mixer: how messages are combined.
+        carry: the state before round 1.
+        record: what will be kept, empty.
+        sent: the bytes of each leaf of one agent's message.
+        config: everything that decides the numbers, as plain data.
+        where: how the arrays lie on devices.
+    """
+
+    problem: Problem
+    gossip: Gossip | None
+    algorithm: AnyAlgorithm
+    mixer: Mixer
+    carry: Carry
+    record: Record
+    sent: dict[str, int]
+    config: dict[str, Any]
+    where: Spread
+
+    @property
+    def seed(self) -> int:
+        """Of the agents' randomness."""
+        return int(self.config["seed"])
+
+
+def prepare(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    *,
+    dtype: DType = "float32",
+    devices: Devices = None,
+) -> Game:
+    """Refuse what cannot be played; else what is needed to begin. Within `precision`.
+
+    Args:
+        problem: the losses.
+        algorithm: what each agent does.
+        gossip: the network and its matrix; None where nothing is sent.
+        runs: R.
+        seed: of the agents' randomness.
+        dtype: `float32` or `float64`.
+        devices: as in `simulate`.
+    """
+    check_arguments(problem, algorithm, gossip, dtype)
+    algorithm = algorithm.set_up(setting_of(problem, gossip))
+    runs = check_runs(runs, problem)
+    seed = checks.seed32(seed)
+    size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
+    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
+    where = spread(devices, runs, problem.agents)
+    with interrupts.calm(), playing_on(where.platform):  # from here on JAX traces
+        pytrees.register(algorithm)
+        pytrees.register(problem)
+        _check_problem(problem)
+        mix = mixer(gossip, algorithm, dtype)
+        state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
+        sent = check_contract(algorithm, mix, state, problem, runs)
+    return Game(
+        problem,
+        gossip,
+        algorithm,
+        mix,
+        Carry(state, np.zeros(problem.agents, dtype)),
+        Record(problem.horizon, runs, problem.agents, problem.arms),
+        sent,
+        configuration(problem, algorithm, gossip, runs, seed, dtype),
+        where,
+    )
+
+
+def precision(dtype: DType) -> AbstractContextManager[Any]:
+    """A scope in which JAX computes in `dtype`; the global flag is never touched."""
+    refuse_fork()  # here, since whatever plays comes this way
+    scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
+    return scope
+
+
+def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
+    """What every agent is told before round 1."""
+    return Setting(problem.arms, problem.agents, gossip, problem.actions)
+
+
+def configuration(
+    problem: Problem,
+    algorithm: AnyAlgorithm,
+    gossip: Gossip | None,
+    runs: int,
+    seed: int,
+    dtype: DType,
+) -> dict[str, Any]:
+    """Everything that decides the numbers, the algorithm being set up, as plain data."""
+    network = gossip and gossip.network
+    return {
+        "version": __version__,
+        "problem": problem.describe(),
+        "network": network and {"name": network.family, **describe(network.parameters)},
+        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
+        "algorithm": describe(algorithm),
+        "runs": runs,
+        "seed": seed,
+        "dtype": dtype,
+    }
+
+
+def check_arguments(
+    problem: Problem, algorithm: AnyAlgorithm, gossip: Gossip | None, dtype: str
+) -> None:
+    """Refuse what is no game, in the order in which a user would mend it."""
+    for value, kind, name in (
+        (problem, Problem, "problem"),
+        (algorithm, AnyAlgorithm.__origin__, "algorithm"),  # type: ignore[attr-defined]
+    ):
+        if not isinstance(value, kind):
+            if isinstance(value, type):
+                raise TypeError(f"{name} must be an object: write {value.__name__}()")
+            hint = "; for an array use fb.problems.from_tensor" if name == "problem" else ""
+            raise TypeError(
+                f"{name} must be of type {kind.__name__}, not {type(value).__name__}{hint}"
+            )
+    if gossip is not None and not isinstance(gossip, Gossip):
+        raise TypeError(
+            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not "
+            f"{type(gossip).__name__}"
+        )
+    if gossip is None and algorithm.leaves:
+        raise ValueError(
+            f"{type(algorithm).__name__} sends messages and needs a gossip, for example "
+            "fb.gossip.max_degree(network)"
+        )
+    if gossip is not None and gossip.network.agents != problem.agents:
+        raise ValueError(
+            f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
+        )
+    check_sizes(problem.agents, problem.arms, problem.horizon)
+    _check_names(problem, gossip)
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+
+
+def _check_names(problem: Problem, gossip: Gossip | None) -> None:
+    """Agents with names on both sides must be the same agents in the same order."""
+    theirs = gossip.network.names if gossip is not None else None
+    if problem.agent_names is None or theirs is None or problem.agent_names == theirs:
+        return
+    place = next(v for v, name in enumerate(theirs) if name != problem.agent_names[v])
+    raise ValueError(
+        f"agent {place} is {problem.agent_names[place]!r} in the problem but {theirs[place]!r} in "
+        "the network; number them alike, for example with "
+        "fb.problems.from_table(..., agents=network.names)"
+    )
+
+
+def _check_problem(problem: Problem) -> None:
+    """What can be known of the losses before the run."""
+    if problem.traced:
+        check_traced(problem)
+    if problem.check == "before":
+        step = chunking(problem, 1).rounds
+        for first in range(1, problem.horizon + 1, step):
+            interrupts.stop_if_requested()
+            block = problem.block(first, min(first + step - 1, problem.horizon))
+            check_losses(block, first, problem)

@@ -1,0 +1,71 @@
+"""What came of a chunk, checked and recorded while the devices play the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.problems.base import Problem, check_losses
+from fedbandits.results.record import AgentTotals, Curves
+
+from .batch import Batch
+
+
+class _Pending(NamedTuple):
+    """A chunk that was asked for: its first round, how many, and what will come of it."""
+
+    first: int
+    rounds: int
+    outcome: tuple[Curves, AgentTotals]
+
+
+class Recorder:
+    """Fills the records of a batch, one chunk behind the devices."""
+
+    def __init__(self, batch: Batch, recorded: Callable[[int], None]) -> None:
+        """`recorded` is called with the last round of every chunk that is in the records."""
+        self._batch = batch
+        self._recorded = recorded
+        self._pending: _Pending | None = None
+
+    def add(self, first: int, rounds: int, outcome: tuple[Curves, AgentTotals]) -> None:
+        """Take a chunk that the devices are playing, and record the one before."""
+        self.settle()
+        self._pending = _Pending(first, rounds, outcome)
+
+    def settle(self) -> None:
+        """Check and record the chunk that was played last."""
+        if self._pending is None:
+            return
+        first, rounds, outcome = self._pending
+        self._pending = None
+        found = jax.device_get(outcome)
+        for place, game in enumerate(self._batch.games):
+            curves, totals = self._batch.part(found, place)
+            _refuse_invalid(game.problem, first, curves.valid)
+            _refuse_nan(game.algorithm, first, curves.expected)
+            game.record.add(first, curves, totals)
+        self._recorded(first + rounds - 1)
+
+
+def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
+    if not valid.all():
+        t = first + int(np.argmin(valid))
+        check_losses(problem.block(t, t), t, problem)
+        raise ValueError(
+            f"{problem.title}: round {t} had losses outside [0, 1] in the compiled run but not "
+            "when asked again; the function must be a pure function of the round"
+        )
+
+
+def _refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
+    bad = ~np.isfinite(expected).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"{type(algorithm).__name__}.distribution is not finite at round "
+            f"{first + int(np.argmax(bad))}; look at its rates and at its state"
+        )
