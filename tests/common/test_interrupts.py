@@ -24,7 +24,7 @@ from fedbandits import config
 from fedbandits.cli import commands as cli
 from fedbandits.cli import tables
 from fedbandits.common import interrupts
-from fedbandits.engine import draws, each, rounds
+from fedbandits.engine import draws, each, preparation, rounds
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
 from fedbandits.results.record import Record
@@ -92,7 +92,7 @@ def pressed_in(owner: Any, name: str, signum: int, time: int = 1) -> Iterator[li
 # On the command line.
 
 EARLY = {
-    "checking the contract": (engine, "check_contract"),
+    "checking the contract": (preparation, "check_contract"),
     "tracing": (rounds, "play_round"),
 }
 BETWEEN: dict[str, tuple[Any, str, int]] = {
@@ -358,11 +358,12 @@ def test_other_threads_are_left_alone() -> None:
 # From Python.
 
 GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
-PROBLEM = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=43)  # a size of its own
+# Sizes of their own, so that each is traced anew.
+PROBLEMS = [fb.problems.activated_bernoulli(agents=6, arms=3, horizon=t) for t in (43, 47, 53)]
 CALLS: dict[str, Callable[[], Any]] = {
-    "simulate": lambda: fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1),
-    "simulate_each": lambda: each.simulate_each(PROBLEM, [fb.FedExp3()], GOSSIP, runs=1),
-    "simulate_draws": lambda: draws.simulate_draws([PROBLEM], fb.FedExp3(), GOSSIP),
+    "simulate": lambda: fb.simulate(PROBLEMS[0], fb.FedExp3(), GOSSIP, runs=1),
+    "simulate_each": lambda: each.simulate_each(PROBLEMS[1], [fb.FedExp3()], GOSSIP, runs=1),
+    "simulate_draws": lambda: draws.simulate_draws(PROBLEMS[2:], fb.FedExp3(), GOSSIP),
 }
 
 
@@ -398,13 +399,13 @@ def test_a_second_ctrl_c_is_raised_at_once() -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_at_the_very_end_keeps_a_checkpoint(tmp_path: Path) -> None:
-    whole = fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1)
+    whole = fb.simulate(PROBLEMS[0], fb.FedExp3(), GOSSIP, runs=1)
     with (
         pytest.raises(KeyboardInterrupt, match="stopped after round 43 of 43"),
         pressed_in(engine, "finish", signal.SIGINT),
     ):
-        fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1, checkpoint=tmp_path)
+        fb.simulate(PROBLEMS[0], fb.FedExp3(), GOSSIP, runs=1, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
-    resumed = fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=1, checkpoint=tmp_path)
+    resumed = fb.simulate(PROBLEMS[0], fb.FedExp3(), GOSSIP, runs=1, checkpoint=tmp_path)
     assert resumed.dataset.identical(whole.dataset)
     assert list(tmp_path.iterdir()) == []

@@ -164,9 +164,9 @@ def test_draws_of_other_actions_are_refused() -> None:
         simulate_draws(problems, fb.LinearBlockGossip(), gossip)
 
 
-def test_only_losses_that_need_no_check_are_batched() -> None:
+def test_only_losses_that_jax_makes_are_batched() -> None:
     problem = fb.problems.from_tensor(np.zeros((5, 4, 2)))
-    with pytest.raises(ValueError, match="only losses in"):
+    with pytest.raises(ValueError, match="only losses that JAX makes"):
         simulate_draws([problem], fb.Exp3(), fb.gossip.max_degree(fb.networks.ring(4)))
 
 
