@@ -12,7 +12,7 @@ import pytest
 from typer.testing import Result
 
 import fedbandits as fb
-from fedbandits.config.building import load_config
+from fedbandits.config.document import load_config
 from fedbandits.tuning import files
 from tests.cli.test_cli import call
 from tests.instances import SMALL_CONFIG, random_losses

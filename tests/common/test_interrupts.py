@@ -185,7 +185,7 @@ def test_a_signal_that_was_swallowed_elsewhere_is_found_later(
     file: Path, tmp_path: Path, lost: list[Any]
 ) -> None:
     """Outside of the engine it is raised at once; where that is lost, the note is not."""
-    with pressed_in(config, "load_config", signal.SIGTERM):
+    with pressed_in(config, "read_document", signal.SIGTERM):
         stopped = call("run", file, "--out", tmp_path / "out")
     assert lost == [KeyboardInterrupt]
     assert stopped.exit_code == 128 + signal.SIGTERM

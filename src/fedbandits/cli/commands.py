@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -169,24 +170,23 @@ def run(
       fedbandits run examples/sweep.toml --jobs 4
       fedbandits run examples/sweep.toml --scheduler tcp://127.0.0.1:8786
     """  # noqa: D301
-    from fedbandits.config.grammar import expand
-
     if quiet:
         logging.getLogger("fedbandits").setLevel(logging.WARNING)
+    document = config.read_document(file, changes or ())
     if dry_run:
-        _estimate(file, changes, out, force)
+        _estimate(document, out, force)
         return
-    if expand(config.read_config(file, changes or ()), str(file)).axes:
+    if document.sweep.axes:
         if checkpoint is not None:
             raise ValueError("a sweep keeps every finished cell without --checkpoint; leave it out")
-        _run_sweep(file, changes, out, scheduler, jobs, force, quiet)
+        _run_sweep(document, out, scheduler, jobs, force, quiet)
         return
     if scheduler is not None or jobs > 1:
         raise ValueError(
             f"--scheduler and --jobs are for sweeps, and {file} has no list of values; leave them "
             "out"
         )
-    experiment = config.load_config(file, changes or ())
+    experiment = document.experiment()
     written = [out / f"{file.stem}{ending}" for ending in (".nc", ".png", ".pdf")]
     # What can be refused is refused before the run rather than after it.
     if not force:
@@ -208,13 +208,13 @@ def run(
         _say_written(written, quiet)
 
 
-def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> None:
+def _estimate(document: config.Document, out: Path, force: bool) -> None:
     from fedbandits.sweeps.estimate import estimate
-    from fedbandits.sweeps.plan import make_plan
+    from fedbandits.sweeps.plan import plan_of
 
-    plan = make_plan(file, changes or ())
+    plan = plan_of(document)
     with _console(err=True).status("playing a few rounds of each kind of batch"):
-        found = estimate(plan, out / file.stem, force=force)
+        found = estimate(plan, out / document.source.stem, force=force)
     if plan.sweep.axes and found.missing:
         console = _console()
         console.print(
@@ -224,8 +224,7 @@ def _estimate(file: Path, changes: list[str] | None, out: Path, force: bool) -> 
 
 
 def _run_sweep(
-    file: Path,
-    changes: list[str] | None,
+    document: config.Document,
     out: Path,
     scheduler: str | None,
     jobs: int,
@@ -233,16 +232,16 @@ def _run_sweep(
     quiet: bool,
 ) -> None:
     from fedbandits.sweeps import store
-    from fedbandits.sweeps.plan import make_plan
+    from fedbandits.sweeps.plan import plan_of
     from fedbandits.sweeps.run import run_sweep
 
     if scheduler is not None and jobs > 1:
         raise ValueError("--jobs is for this machine, --scheduler for a cluster; leave one out")
-    folder = out / file.stem
+    folder = out / document.source.stem
     more = ["--scheduler", scheduler] if scheduler else ["--jobs", str(jobs)] if jobs > 1 else []
-    command = _run_command(file, changes, out, more)
+    command = _run_command(document.source, document.overrides, out, more)
     said = run_sweep(
-        make_plan(file, changes or ()),
+        plan_of(document),
         folder,
         command,
         force=force,
@@ -545,13 +544,13 @@ def _how_to_resume(
     if checkpoint is None:
         return f"{stopped}; nothing is kept without --checkpoint FOLDER"
     more = ["--checkpoint", str(checkpoint), *(["--force"] if force else [])]
-    command = _run_command(file, changes, out, more)
+    command = _run_command(file, changes or (), out, more)
     return f"{stopped}; to go on from there: {shlex.join(command)}"
 
 
-def _run_command(file: Path, changes: list[str] | None, out: Path, more: list[str]) -> list[str]:
+def _run_command(file: Path, changes: Sequence[str], out: Path, more: list[str]) -> list[str]:
     """What the user may type to go on."""
-    changed = [word for change in changes or () for word in ("--set", change)]
+    changed = [word for change in changes for word in ("--set", change)]
     return ["fedbandits", "run", str(file), *changed, "--out", str(out), *more]
 
 
