@@ -23,6 +23,7 @@ ROOMS = (
     "theory.rates",
     "algorithms",
     "theory.bounds",
+    "theory.theorems",
     "results",
     "engine",
     "config",

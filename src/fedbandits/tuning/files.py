@@ -147,7 +147,7 @@ _ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "fresh.nc")
 
 def _changed(winner: AnyAlgorithm, given: AnyAlgorithm) -> dict[str, Any]:
     """The parameters that tuning changed, as a configuration file has them."""
-    tuned = {name: getattr(winner, name) for name in knobs.KNOBS if hasattr(winner, name)}
+    tuned = {name: getattr(winner, name) for name in winner.tunable}
     return {
         name: _plain(value)
         for name, value in tuned.items()
