@@ -21,8 +21,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.cli import commands as cli
-from fedbandits.cli import tables
+from fedbandits.cli import tables, writing
 from fedbandits.common import interrupts
 from fedbandits.engine import batch, draws, rounds
 from fedbandits.engine import simulate as engine
@@ -100,7 +99,7 @@ BETWEEN: dict[str, tuple[Any, str, int]] = {
     "recording the last chunk": (Record, "add", 3),
     "finishing": (engine, "finish", 1),
 }
-AFTER = {"writing": (fb.Result, "save"), "drawing": (cli, "_save_plot")}
+AFTER = {"writing": (fb.Result, "save"), "drawing": (writing, "save_plot")}
 
 
 @pytest.mark.slow
