@@ -127,7 +127,7 @@ def _run_sweep(
         raise ValueError("--jobs is for this machine, --scheduler for a cluster; leave one out")
     folder = out / document.source.stem
     more = ["--scheduler", scheduler] if scheduler else ["--jobs", str(jobs)] if jobs > 1 else []
-    command = run_command(document.source, document.overrides, out, more)
+    command = _run_command(document.source, document.overrides, out, more)
     said = run_sweep(
         plan_of(document),
         folder,
@@ -162,11 +162,11 @@ def _how_to_resume(
     if checkpoint is None:
         return f"{stopped}; nothing is kept without --checkpoint FOLDER"
     more = ["--checkpoint", str(checkpoint), *(["--force"] if force else [])]
-    command = run_command(file, changes or (), out, more)
+    command = _run_command(file, changes or (), out, more)
     return f"{stopped}; to go on from there: {shlex.join(command)}"
 
 
-def run_command(file: Path, changes: Sequence[str], out: Path, more: list[str]) -> list[str]:
+def _run_command(file: Path, changes: Sequence[str], out: Path, more: list[str]) -> list[str]:
     """What the user may type to go on."""
     changed = [word for change in changes for word in ("--set", change)]
     return ["fedbandits", "run", str(file), *changed, "--out", str(out), *more]
