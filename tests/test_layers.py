@@ -24,6 +24,7 @@ ROOMS = (
     "theory.rates",
     "algorithms",
     "theory.bounds",
+    "theory.theorems",
     "results",
     "engine",
     "config",

@@ -1,4 +1,4 @@
-"""BlockGossip and AcceleratedFedExp3 against their oracles, and what is special about them."""
+"""BlockGossip against its oracle, and what is special about it and AcceleratedFedExp3."""
 
 from __future__ import annotations
 
@@ -83,26 +83,6 @@ def check_regulariser(algorithm: fb.BlockGossip, leader: oracle.Leader) -> None:
     compare(engine, 0, truth, "x")
     # Something was learned. Three continuous estimates this near to each other: chance below 1e-8.
     assert np.ptp(truth.p[-1], axis=1).min() > 1e-6
-
-
-@pytest.mark.slow
-@given(st.data())
-def test_accelerated_fedexp3_equals_the_oracle(data: st.DataObject) -> None:
-    """The oracle gossips every estimate by itself, from the round it was made in."""
-    agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
-    network = data.draw(connected_networks(agents))
-    gossip = fb.gossip.max_degree(network, lazy=data.draw(st.booleans()))
-    losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
-    algorithm = fb.AcceleratedFedExp3(0.7, fb.schedules.power(0.2, 1 / 3))
-    problem = fb.problems.from_tensor(losses)
-    engine = trajectory(problem, algorithm, gossip, runs=2, seed=data.draw(st.integers(0, 99)))
-    s = math.sqrt(1 - gossip.sigma2**2)
-    for run in range(2):
-        truth = oracle.accelerated_fedexp3(
-            *(losses, gossip.matrix.toarray(), lambda t: 0.7, lambda t: 0.2 * t ** (-1 / 3)),
-            *((1 - s) / (1 + s), engine.uniforms.action[:, run]),
-        )
-        compare(engine, run, truth, "z")
 
 
 @pytest.mark.slow

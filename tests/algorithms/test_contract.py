@@ -28,8 +28,10 @@ from tests.instances import (
     SIZES,
     connected_networks,
     every_algorithm,
+    planar,
     random_losses,
 )
+from tests.oracles import ORACLES, Game
 from tests.oracles import paper as oracle
 
 compiled_round = jax.jit(rounds.play_round)
@@ -129,43 +131,57 @@ def test_nothing_else_leaves(name: str, data: st.DataObject) -> None:
 # One truth: the compiled engine equals the oracle, round for round.
 
 
-def eta_anytime(agents: int, arms: int, c: float) -> oracle.Rate:
-    return lambda t: c * np.sqrt(np.log(arms) / ((arms / agents + 1) * t))
+def test_every_algorithm_has_an_oracle() -> None:
+    assert list(ORACLES) == list(REGISTRY)
+
+
+def check_oracle(name: str, gossip: fb.Gossip, losses: Floats, seed: int) -> None:
+    engine = played(name, losses, gossip, seed)
+    averaged = [
+        leaf for leaf, declared in REGISTRY[name].leaves.items() if declared.combine == "average"
+    ]
+    for run in range(RUNS):
+        game = Game(
+            losses,
+            gossip.matrix.toarray(),
+            gossip.network.distances().astype(np.int64),
+            planar(losses.shape[2]),
+            engine.uniforms.action[:, run],
+        )
+        truth = ORACLES[name](game)
+        np.testing.assert_array_equal(engine.action[:, run], truth.action)
+        np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=1e-9, atol=1e-12)
+        for leaf in averaged:  # at most one
+            np.testing.assert_allclose(engine.messages[leaf][:, run], truth.z, rtol=1e-8, atol=1e-9)
+
+
+BISECTED = ("DelayedFTRL", "FedFTRL")
+"""Their oracles bisect twice for every agent and round."""
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "FedExp3",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("Exp3", "FedHedge", "Uniform")),
+        pytest.param(name, marks=() if name == "FedExp3" else pytest.mark.slow)
+        for name in ORACLES
+        if name not in BISECTED
     ],
 )
 @given(st.data())
 def test_engine_equals_oracle(name: str, data: st.DataObject) -> None:
     agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     network = data.draw(connected_networks(agents))
-    gossip = gossip_on(network, lazy=data.draw(st.booleans()))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    engine = played(name, losses, gossip, seed)
-    W = gossip.matrix.toarray()
-    for run in range(RUNS):
-        uniforms = engine.uniforms.action[:, run]
-        if name == "Uniform":  # Algorithm 1 with nothing but exploration
-            truth = oracle.fedexp3(losses, W, lambda t: 0.0, lambda t: 1.0, uniforms)
-        elif name == "FedHedge":
-            truth = oracle.fedhedge(losses, W, eta_anytime(agents, arms, 1.5), uniforms)
-        else:
-            matrix = W if name == "FedExp3" else np.eye(agents)
-            truth = oracle.fedexp3(
-                losses, matrix, lambda t: 0.7, lambda t: 0.2 * t ** (-1 / 3), uniforms
-            )
-        np.testing.assert_array_equal(engine.action[:, run], truth.action)
-        np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=1e-10, atol=1e-13)
-        if "z" in engine.messages:
-            np.testing.assert_allclose(
-                engine.messages["z"][:, run], truth.z, rtol=1e-10, atol=1e-12
-            )
+    gossip = gossip_on(network, lazy=data.draw(st.booleans()))
+    check_oracle(name, gossip, losses, data.draw(st.integers(0, 2**32 - 1)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agents", [1, 5])
+@pytest.mark.parametrize("name", BISECTED)
+def test_engine_equals_an_oracle_that_takes_its_time(name: str, agents: int) -> None:
+    losses = random_losses(agents, 3, 12, 4)
+    check_oracle(name, gossip_on(fb.networks.path(agents)), losses, seed=0)
 
 
 @pytest.mark.parametrize("name", ["FedExp3", pytest.param("Exp3", marks=pytest.mark.slow)])

@@ -24,19 +24,6 @@ def same(engine: Trajectory, truth: Played) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agents", [1, 5])
-@pytest.mark.parametrize("name", ["Exp3Coop", "DelayedFTRL"])
-def test_cooperation_equals_oracle(name: str, agents: int) -> None:
-    network = fb.networks.path(agents)
-    losses = random_losses(agents, 3, 12, 4)
-    problem = fb.problems.from_tensor(losses)
-    engine = trajectory(problem, ALGORITHMS[name], fb.gossip.max_degree(network))
-    learner = oracle.exp3_coop(lambda t: 0.7) if name == "Exp3Coop" else oracle.delayed_ftrl(2)
-    distance = network.distances().astype(np.int64)
-    same(engine, oracle.cooperative(losses, distance, 2, learner, engine.uniforms.action[:, 0]))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "scales", "agents"),
     [

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import Result
 
 import fedbandits as fb
-from fedbandits.config.building import load_config
+from fedbandits.config.document import load_config
 from fedbandits.tuning import files
 from tests.cli.test_cli import call
 from tests.instances import SMALL_CONFIG, random_losses
@@ -199,6 +199,7 @@ def test_losses_that_tuning_has_seen(tmp_path: Path) -> None:
         (["--set", "algorithm.learning_rate=[0.1, 0.2]"], "is a sweep over algorithm.learning"),
         (["--set", "algorithm.name=GossipUCB"], "GossipUCB has nothing to tune"),
         (["--range", "learning_rate=1"], "--range learning_rate=1: expected KNOB=LOW:HIGH"),
+        (["--range", "rate=1:9"], "FedExp3 has no rate to tune, only learning_rate, explor"),
         (["--range", "block=1:9"], "FedExp3 has no block to tune, only learning_rate, explor"),
     ],
 )

@@ -21,8 +21,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.cli import commands as cli
-from fedbandits.cli import tables
+from fedbandits.cli import tables, writing
 from fedbandits.common import interrupts
 from fedbandits.engine import draws, each, preparation, rounds
 from fedbandits.engine import simulate as engine
@@ -100,7 +99,7 @@ BETWEEN: dict[str, tuple[Any, str, int]] = {
     "recording the last chunk": (Record, "add", 3),
     "finishing": (engine, "finish", 1),
 }
-AFTER = {"writing": (fb.Result, "save"), "drawing": (cli, "_save_plot")}
+AFTER = {"writing": (fb.Result, "save"), "drawing": (writing, "save_plot")}
 
 
 @pytest.mark.slow
@@ -185,7 +184,7 @@ def test_a_signal_that_was_swallowed_elsewhere_is_found_later(
     file: Path, tmp_path: Path, lost: list[Any]
 ) -> None:
     """Outside of the engine it is raised at once; where that is lost, the note is not."""
-    with pressed_in(config, "load_config", signal.SIGTERM):
+    with pressed_in(config, "read_document", signal.SIGTERM):
         stopped = call("run", file, "--out", tmp_path / "out")
     assert lost == [KeyboardInterrupt]
     assert stopped.exit_code == 128 + signal.SIGTERM

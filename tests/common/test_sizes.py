@@ -232,7 +232,7 @@ def test_out_of_memory_is_one_line(
     def fails(*args: Any) -> None:
         raise error
 
-    monkeypatch.setattr(config, "load_config", fails)
+    monkeypatch.setattr(config, "read_document", fails)
     failed = call("run", small)
     assert failed.exit_code == 2
     assert failed.stderr == f"error: out of memory: {' '.join(str(error).split())}\n"
@@ -242,5 +242,5 @@ def test_other_errors_keep_their_traceback(small: Path, monkeypatch: pytest.Monk
     def fails(*args: Any) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(config, "load_config", fails)
+    monkeypatch.setattr(config, "read_document", fails)
     assert isinstance(call("run", small).exception, RuntimeError)

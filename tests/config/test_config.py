@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.config.building import load_config, parse_network
+from fedbandits.config.building import parse_network
 from fedbandits.config.catalogue import REGISTRIES, catalogue
+from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
 from tests.instances import SMALL_CONFIG
 

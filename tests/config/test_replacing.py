@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.config.building import load_config
+from fedbandits.config.document import load_config
 from fedbandits.config.experiment import Experiment
 from fedbandits.engine.preparation import DType, prepare
 from tests.cli.test_cli import call

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from fedbandits.config.building import load_config
+from fedbandits.common.describe import canonical
+from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
-from fedbandits.config.grammar import canonical, expand, find_axes
-from fedbandits.sweeps import identity, plan
+from fedbandits.config.grammar import expand, find_axes
+from fedbandits.config.identity import Contents
 from fedbandits.sweeps.identity import cell_hash
 from fedbandits.sweeps.plan import MOST_CELLS, make_plan
 from tests.instances import SMALL_CONFIG
@@ -235,9 +236,10 @@ def test_a_hash_is_of_what_is_played() -> None:
     plain = config()
     reordered = dict(reversed(plain.items())) | {"seed": 0, "dtype": "float32"}
     assert canonical(plain) != canonical(reordered)
-    assert cell_hash(plain, Path("a")) == cell_hash(reordered, Path("b"))
+    here, there = Contents(Path("a")), Contents(Path("b"))
+    assert cell_hash(plain, here) == cell_hash(reordered, there)
     for other in (config(seed=1), config(runs=3), config(network=RING)):
-        assert cell_hash(other, Path("a")) != cell_hash(plain, Path("a"))
+        assert cell_hash(other, here) != cell_hash(plain, here)
 
 
 def test_a_hash_is_of_the_files_contents_wherever_they_are(tmp_path: Path) -> None:
@@ -245,10 +247,10 @@ def test_a_hash_is_of_the_files_contents_wherever_they_are(tmp_path: Path) -> No
     for folder, text in {"a": "1", "b": "1", "c": "2"}.items():
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.csv").write_text(text)
-    same, moved, changed = (cell_hash(table, tmp_path / folder) for folder in "abc")
+    same, moved, changed = (cell_hash(table, Contents(tmp_path / folder)) for folder in "abc")
     assert same == moved != changed
     release = {"problem": {"name": "movielens", "path": "."}}
-    folders = [cell_hash(release, tmp_path / folder) for folder in "abc"]
+    folders = [cell_hash(release, Contents(tmp_path / folder)) for folder in "abc"]
     assert folders[0] == folders[1] != folders[2]
 
 
@@ -296,7 +298,6 @@ def test_a_shared_section_is_made_once(tmp_path: Path, monkeypatch: pytest.Monke
         return problems.activated_bernoulli(agents, arms, horizon, seed=seed)
 
     monkeypatch.setitem(problems.REGISTRY, "activated_bernoulli", make)
-    monkeypatch.setattr(plan, "made_here", identity.Sections())
     # Ten problems on the inner axis: each is made once all the same.
     text = "seed = [0, 1, 2]\n" + small("horizon = 20", f"horizon = 20\nseed = {list(range(10))}")
     assert len(make_plan(write(tmp_path, text)).hashes) == 30
@@ -338,12 +339,12 @@ def test_odd_files_are_refused_in_words(odd: dict[str, Any], message: str) -> No
 
 def test_a_cell_is_the_same_however_its_numbers_are_written(tmp_path: Path) -> None:
     def name(rate: float) -> str:
-        return cell_hash({"algorithm": {"name": "Exp3", "learning_rate": rate}}, tmp_path)
+        return cell_hash({"algorithm": {"name": "Exp3", "learning_rate": rate}}, Contents(tmp_path))
 
     assert name(1) == name(1.0)
     assert name(1) != name(2)
     missing = [
-        cell_hash({"network": {"name": "read_graphml", "path": file}}, tmp_path)
+        cell_hash({"network": {"name": "read_graphml", "path": file}}, Contents(tmp_path))
         for file in ("a.graphml", "b.graphml")
     ]
     assert missing[0] != missing[1]  # not the same experiment, only both not there

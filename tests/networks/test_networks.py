@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -62,6 +63,7 @@ def graphs(draw: st.DrawFn) -> Network:
 @pytest.mark.parametrize("network", CLOSED, ids=str)
 def test_closed_forms_equal_what_is_computed(network: Network) -> None:
     plain = networks.from_edges(network.agents, network.edges)
+    assert network.closed_form is not None
     assert plain.connected
     assert network.connected
     assert network.diameter == plain.diameter
@@ -73,6 +75,12 @@ def test_closed_forms_equal_what_is_computed(network: Network) -> None:
         assert plain.largest_laplacian_eigenvalue == pytest.approx(spectrum[-1], abs=1e-12)
     else:
         assert network.algebraic_connectivity == network.largest_laplacian_eigenvalue == 0
+
+
+def test_a_name_says_nothing_of_the_spectrum() -> None:
+    star = replace(networks.star(5), family="ring", closed_form=None)
+    assert star.diameter == 2
+    assert star.largest_laplacian_eigenvalue == pytest.approx(5)
 
 
 @pytest.mark.parametrize(("network", "twin"), TWINS, ids=str)

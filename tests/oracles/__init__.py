@@ -1,1 +1,145 @@
-"""Algorithms in plain NumPy, line by line as their papers write them."""
+"""Algorithms in plain NumPy, line by line as their papers write them; one for each registered.
+
+Nothing here is imported from the library. `ORACLES` plays what `tests.instances.ALGORITHMS` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from . import block_gossip, cooperation, linear_block_gossip, paper
+from .paper import Float, Int, Played, Rate, softmax
+
+
+class Game(NamedTuple):
+    """What an oracle is told.
+
+    Attributes:
+        losses: `[T, N, K]`.
+        W: the gossip matrix, `[N, N]`.
+        distance: hops between agents, `[N, N]`.
+        actions: the arms as vectors, `[K, d]`.
+        uniforms: what arms are drawn with, `[T, N]`.
+    """
+
+    losses: Float
+    W: Float
+    distance: Int
+    actions: Float
+    uniforms: Float
+
+    @property
+    def sigma2(self) -> float:
+        """The second largest absolute eigenvalue of W; 0 of one agent."""
+        return float(np.sort(np.append(0.0, abs(np.linalg.eigvalsh(self.W))))[-2])
+
+
+Oracle = Callable[[Game], Played]
+"""`z` of what it gives is what agents send to be averaged, where they do."""
+
+
+def constant(value: float) -> Rate:
+    return lambda _: value
+
+
+def power(c: float, a: float) -> Rate:
+    return lambda t: c * t**-a
+
+
+def fedexp3(game: Game) -> Played:
+    return paper.fedexp3(game.losses, game.W, constant(0.7), power(0.2, 1 / 3), game.uniforms)
+
+
+def exp3(game: Game) -> Played:
+    """Algorithm 1 of agents who never meet."""
+    return fedexp3(game._replace(W=np.eye(len(game.W))))
+
+
+def uniform(game: Game) -> Played:
+    """Algorithm 1 with nothing but exploration."""
+    return paper.fedexp3(game.losses, game.W, constant(0.0), constant(1.0), game.uniforms)
+
+
+def fedhedge(game: Game) -> Played:
+    _, N, K = game.losses.shape
+    eta = power(1.5 * np.sqrt(np.log(K) / (K / N + 1)), 1 / 2)
+    return paper.fedhedge(game.losses, game.W, eta, game.uniforms)
+
+
+def accelerated_fedexp3(game: Game) -> Played:
+    s = np.sqrt(1 - game.sigma2**2)
+    rates = constant(0.7), power(0.2, 1 / 3)
+    return block_gossip.accelerated_fedexp3(
+        game.losses, game.W, *rates, (1 - s) / (1 + s), game.uniforms
+    )
+
+
+def blocks_of_three(game: Game) -> Played:
+    def leader(fed: Float, _other: Float, _updates: int, _first: int) -> Float:
+        return softmax(fed, 0.3)
+
+    weights = block_gossip.chebyshev(game.sigma2, 3)
+    return block_gossip.block_gossip(
+        game.losses, game.W, leader, power(0.5, 1 / 3), weights, game.uniforms
+    )
+
+
+def linear_blocks_of_three(game: Game) -> Played:
+    """Of at most six arms in the plane all are in the spanner."""
+    return linear_block_gossip.linear_block_gossip(
+        *(game.losses, game.actions, list(range(len(game.actions))), game.W),
+        sigma=game.sigma2,
+        block=3,
+        eta=power(0.5, 1 / 3),
+        beta=constant(0.3),
+        alpha=0.1,
+        uniforms=game.uniforms,
+    )
+
+
+def exp3_coop(game: Game) -> Played:
+    learner = cooperation.exp3_coop(constant(0.7))
+    return cooperation.cooperative(game.losses, game.distance, 2, learner, game.uniforms)
+
+
+def delayed_ftrl(game: Game) -> Played:
+    learner = cooperation.delayed_ftrl(2)
+    return cooperation.cooperative(game.losses, game.distance, 2, learner, game.uniforms)
+
+
+def fed_ftrl(game: Game) -> Played:
+    """On a path, which is as wide as a network of so many agents can be."""
+    scales = (0.1, 0.0, 0.2, 0.0, 12.0)
+    widest = len(game.W) - 1
+    return cooperation.fed_ftrl(game.losses, game.W, game.sigma2, widest, scales, game.uniforms)
+
+
+def gossip_ucb(game: Game) -> Played:
+    T, N, K = game.losses.shape
+    neighbours = [np.flatnonzero(row == 1).tolist() for row in game.distance]
+    state = paper.gossip_ucb_start(N, K)
+    out = Played(np.zeros((T, N, K)), np.zeros((T, N), int), np.zeros((T, N, K)))
+    for t in range(T):
+        out.z[t] = state.theta
+        state, out.p[t], out.action[t] = paper.gossip_ucb_round(
+            state, game.losses[t], game.W, neighbours, game.uniforms[t], t + 1
+        )
+    return out
+
+
+ORACLES: Mapping[str, Oracle] = {
+    "FedExp3": fedexp3,
+    "Exp3": exp3,
+    "AcceleratedFedExp3": accelerated_fedexp3,
+    "BlockGossip": blocks_of_three,
+    "LinearBlockGossip": linear_blocks_of_three,
+    "FedFTRL": fed_ftrl,
+    "FedHedge": fedhedge,
+    "Exp3Coop": exp3_coop,
+    "DelayedFTRL": delayed_ftrl,
+    "GossipUCB": gossip_ucb,
+    "Uniform": uniform,
+}

@@ -5,18 +5,9 @@ Nothing here is imported from the library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tests.oracles.paper import Float, Int, Rate, draw, softmax
-
-
-@dataclass
-class Played:
-    p: Float  # [T, N, K]
-    action: Int  # [T, N]
-    x: Float  # [T, N, |S|], sent in each round
+from tests.oracles.paper import Float, Played, Rate, draw, softmax
 
 
 def chebyshev(sigma: float, steps: int) -> list[float]:
@@ -41,6 +32,8 @@ def linear_block_gossip(
     uniforms: Float,
 ) -> Played:
     """Blocks τ = 1, 2, ... of `block` rounds, the last one perhaps shorter.
+
+    `z` of the outcome, `[T, N, |S|]`, holds what was sent.
 
     Args:
         losses: `[T, N, K]`.
@@ -87,7 +80,7 @@ def linear_block_gossip(
             if t == T:
                 return out
             t += 1
-            out.x[t - 1] = x
+            out.z[t - 1] = x
             for v in range(N):
                 a = draw(p[v], uniforms[t - 1, v])
                 theta = inverse[v] @ actions[a] * losses[t - 1, v, a]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import fedbandits as fb
-from fedbandits.config.building import load_config
+from fedbandits.config.document import load_config
 from fedbandits.results.plots import plot_regret
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.run import run_sweep

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits.config.building import load_config
+from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
 from fedbandits.data import embedded
 from fedbandits.problems.movielens import RatingSequences, _in_order

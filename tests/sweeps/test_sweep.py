@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ from fedbandits.cli.commands import app
 from fedbandits.common import version
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.engine import each
-from fedbandits.sweeps import identity, run, store
-from fedbandits.sweeps import plan as plans
+from fedbandits.sweeps import run, store
+from fedbandits.sweeps.batches import Batch, Workshop
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
@@ -129,9 +130,9 @@ def test_what_is_missing_is_played_whole_and_written_alone(
     played: list[list[str]] = []
     original = run.play_batch
 
-    def play(batch: run.Batch, checkpoint: Path) -> list[run.Played]:
+    def play(batch: Batch, *rest: Any) -> list[run.Played]:
         played.append(batch.hashes)
-        return original(batch, checkpoint)
+        return original(batch, *rest)
 
     monkeypatch.setattr(run, "play_batch", play)
     written: list[str] = []
@@ -197,10 +198,10 @@ def test_interrupted_and_resumed(
     out = tmp_path / "out"
     original = run.play_batch
 
-    def play(batch: run.Batch, checkpoint: Path) -> list[run.Played]:
+    def play(batch: Batch, *rest: Any) -> list[run.Played]:
         if plan.hashes[2] in batch.hashes:
             raise KeyboardInterrupt("stopped after round 10 of 20")
-        return original(batch, checkpoint)
+        return original(batch, *rest)
 
     with monkeypatch.context() as patched:
         patched.setattr(run, "play_batch", play)
@@ -524,29 +525,43 @@ def test_a_batch_that_is_too_large_is_played_one_by_one(
     assert len(run_sweep(plan, tmp_path / "out", COMMAND).done) == 4
 
 
-@pytest.mark.slow
-def test_a_file_that_changes_in_mid_sweep(tmp_path: Path) -> None:
+@pytest.fixture
+def losses(tmp_path: Path) -> Plan:
+    """A sweep that names a file, which is another one by the time the sweep is played."""
     rows = ["time,agent,arm,loss", *(f"1,{v},{i},0.5" for v in "ab" for i in "xy")]
     (tmp_path / "losses.csv").write_text("\n".join(rows))
     text = '[problem]\nname = "from_table"\ntable = "losses.csv"\n[algorithm]\nname = "Exp3"\n'
     (tmp_path / "sweep.toml").write_text("seed = [0, 1]\n" + text)
     plan = make_plan(tmp_path / "sweep.toml")
     (tmp_path / "losses.csv").write_text("\n".join(rows).replace("0.5", "0.7"))
-    found = run_sweep(plan, tmp_path / "out", COMMAND)
-    assert len(found.failed) == 2
-    assert f"{tmp_path / 'losses.csv'} is not here, or not what it was" in found.failed[0][1]
-    again = run_sweep(make_plan(tmp_path / "sweep.toml"), tmp_path / "out", COMMAND)
-    assert len(again.done) == 2
+    return plan
 
 
-def test_what_cells_share_is_made_once_in_a_process(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow
+def test_what_was_planned_is_played_even_if_a_file_changes(losses: Plan, tmp_path: Path) -> None:
+    assert len(run_sweep(losses, tmp_path / "out", COMMAND).done) == 2
+    data = fb.load(store.cell_path(tmp_path / "out", losses.hashes[0])).dataset
+    np.testing.assert_array_equal(data["arm_loss"], 0.5)
+    # The changed file makes other cells.
+    again = run_sweep(make_plan(losses.source), tmp_path / "out", COMMAND)
+    assert (len(again.done), again.others) == (2, 2)
+
+
+def test_a_process_that_finds_another_file_than_was_planned_says_so(
+    losses: Plan, tmp_path: Path
 ) -> None:
-    fresh = identity.Sections()
-    monkeypatch.setattr(plans, "made_here", fresh)
-    monkeypatch.setattr(run, "made_here", fresh)
+    configs = [cell.config for cell in losses.sweep.cells]
+    sent = Batch(str(losses.source), configs, list(losses.hashes))
+    outcomes = run.play_batch(sent, Workshop(sent.source))
+    assert [outcome.dataset for outcome in outcomes] == [None, None]
+    assert f"{tmp_path / 'losses.csv'} is not here, or not what it was" in outcomes[0].error
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every section that is made from here on, by name."""
     made: list[str] = []
-    for section in ("problem", "network", "gossip"):
+    for section in ("problem", "network", "gossip", "algorithm"):
         registry: Any = REGISTRIES[section]
         for name, make in registry.items():
 
@@ -554,6 +569,31 @@ def test_what_cells_share_is_made_once_in_a_process(
                 made.append(_section)
                 return _make(*args, **kwargs)
 
-            monkeypatch.setitem(registry, name, functools.wraps(make)(count))
-    run_sweep(make_plan(file), tmp_path / "out", COMMAND)
-    assert sorted(made) == ["gossip", "network", "problem"]
+            # With what the class declares, such as its leaves.
+            counted = functools.update_wrapper(count, make)
+            monkeypatch.setitem(registry, name, counted)
+    return made
+
+
+def test_a_file_is_read_and_its_cells_are_built_once(
+    file: Path, tmp_path: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    original = tomllib.loads
+
+    def loads(text: str) -> dict[str, Any]:
+        read.append(file)
+        return original(text)
+
+    monkeypatch.setattr(tomllib, "loads", loads)
+    assert call("run", file, "--out", tmp_path / "out").exit_code == 0
+    assert len(read) == 1
+    assert sorted(made) == [*["algorithm"] * 4, "gossip", "network", "problem"]
+
+
+def test_another_process_makes_what_batches_share_once(plan: Plan, made: list[str]) -> None:
+    workshop = Workshop(str(plan.source))
+    for numbers in plan.batches:
+        configs = [plan.sweep.cells[i].config for i in numbers]
+        workshop(Batch(str(plan.source), configs, [plan.hashes[i] for i in numbers]))
+    assert sorted(made) == [*["algorithm"] * 4, "gossip", "network", "problem"]

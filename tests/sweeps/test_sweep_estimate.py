@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from fedbandits.config.experiment import Experiment
 from fedbandits.sweeps import estimate as estimates
 from fedbandits.sweeps import store
 from fedbandits.sweeps.estimate import Cost, estimate
 from fedbandits.sweeps.plan import make_plan
-from fedbandits.sweeps.run import Batch
 from tests.instances import SMALL_CONFIG
 from tests.sweeps.test_sweep import COMMAND, SWEEP, call
 
@@ -30,8 +31,8 @@ def test_a_time_for_every_kind_of_batch(
 ) -> None:
     played: list[int] = []
 
-    def measured(batch: Batch) -> tuple[Cost, int]:
-        played.append(batch.configs[0]["problem"]["horizon"])
+    def measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
+        played.append(cells[0].problem.horizon)
         return Cost(10.0, 1.0, 0.5), 12
 
     monkeypatch.setattr(estimates, "_measured", measured)
@@ -55,7 +56,7 @@ def test_a_time_for_every_kind_of_batch(
 def test_what_is_done_is_not_counted(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimates, "_measured", lambda batch: (Cost(10.0, 1.0, 0.5), 12))
+    monkeypatch.setattr(estimates, "_measured", lambda cells: (Cost(10.0, 1.0, 0.5), 12))
     plan, out = make_plan(file), tmp_path / "out"
     store.prepare(out, store.manifest_of(plan, COMMAND))
     done = store.Status(store.manifest_of(plan, COMMAND).cells[:7], [], [], [], 0)
@@ -91,8 +92,7 @@ def test_a_measurement_is_of_this_batch(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(SWEEP)
     plan = make_plan(file)
-    batch = Batch(str(file), [cell.config for cell in plan.sweep.cells[:2]], list(plan.hashes[:2]))
-    cost, rounds = estimates._measured(batch)
+    cost, rounds = estimates._measured(plan.experiments[:2])
     assert rounds == 20
     assert min(cost.batch, cost.round) > 0
     assert cost.once >= 0

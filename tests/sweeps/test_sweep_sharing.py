@@ -19,6 +19,7 @@ import pytest
 from fedbandits.engine import checkpoint, chunking
 from fedbandits.results.record import Record
 from fedbandits.sweeps import jobs, run, store
+from fedbandits.sweeps.batches import Batch
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.sharing import Task, claimed, kept_for_cluster
@@ -107,7 +108,7 @@ def test_what_another_process_plays_is_left_to_it(
     played: list[list[str]] = []
     original = run.play_batch
 
-    def play(batch: run.Batch, *rest: Any) -> list[run.Played]:
+    def play(batch: Batch, *rest: Any) -> list[run.Played]:
         played.append(batch.hashes)
         return original(batch, *rest)
 
@@ -343,7 +344,7 @@ def test_ctrl_c_ends_all_jobs_and_they_go_on(
 def test_jobs_end_with_the_process_that_started_them(plan: Plan, tmp_path: Path) -> None:
     code = (
         "import sys, time; from fedbandits.sweeps import jobs\n"
-        "def forever(tasks):\n"
+        "def forever(tasks, experiments):\n"
         "    assert len(tasks) == 2\n"
         "    while True: yield time.sleep(0.01)\n"
         "jobs.play_here = forever\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,8 +16,9 @@ from numpy.typing import DTypeLike
 
 import fedbandits as fb
 from fedbandits import tuning
-from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.algorithms import REGISTRY, AnyAlgorithm, Tunable
 from fedbandits.algorithms.base import Setting
+from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
 from fedbandits.common.toml import toml_text
@@ -26,7 +27,7 @@ from fedbandits.engine.rounds import compilations
 from fedbandits.experiments.measure import interval
 from fedbandits.schedules import Constant, Power, anytime, power
 from fedbandits.tuning import knobs, seeds
-from tests.instances import random_losses
+from tests.instances import ALGORITHMS, every_algorithm, random_losses
 from tests.test_imports import HEAVY, loaded_after
 
 PROBLEM = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=60, seed=4)
@@ -49,6 +50,7 @@ class Commit(fb.Algorithm[CommitState]):
     power: int = field(default=1, metadata={"static": True})
 
     leaves: ClassVar[Mapping[str, fb.Leaf]] = {"z": fb.Leaf(kind="estimate", combine="average")}
+    tunable: ClassVar[Mapping[str, Tunable]] = {"block": BLOCK}
 
     def set_up(self, setting: Setting) -> Self:
         return replace(self, block=2 * setting.agents) if self.block is None else self
@@ -329,7 +331,7 @@ def test_a_block_length_comes_from_the_network_and_is_tuned() -> None:
 @pytest.mark.parametrize("algorithm", [fb.GossipUCB(), fb.Uniform()])
 def test_nothing_to_tune(algorithm: AnyAlgorithm) -> None:
     name = type(algorithm).__name__
-    with pytest.raises(ValueError, match=f"{name} has nothing to tune: it has no learning_rate"):
+    with pytest.raises(ValueError, match=f"{name} has nothing to tune: it declares"):
         tuning.choose(PROBLEM, algorithm, GOSSIP)
 
 
@@ -356,10 +358,13 @@ def test_every_argument_is_checked() -> None:
 def test_a_knob_keeps_the_kind_of_its_field() -> None:
     @dataclass(frozen=True)
     class Plain(Commit):
-        exploration: float = 0.1
-        learning_rate: Any = field(default=0.1, metadata={"static": True})
+        share: float = 0.1
+        learning_rate: float = 0.1
 
-    block, exploration = knobs.grid(Plain(), SETTING, 60, 9)  # what is static is not tuned
+        tunable: ClassVar[Mapping[str, Tunable]] = {"block": BLOCK, "share": EXPLORATION}
+
+    block, exploration = knobs.grid(Plain(), SETTING, 60, 9)  # what is not declared is not tuned
+    assert exploration.name == "share"
     assert [type(value) for value in block.values] == [int, int, int]
     assert exploration.values == (0.001, 0.0173, 0.3)
     rates, exploration = knobs.grid(fb.FedExp3(anytime(1.0), 0.5), SETTING, 60, 9)
@@ -369,12 +374,33 @@ def test_a_knob_keeps_the_kind_of_its_field() -> None:
     assert {value.a for value in exploration.values} == {0.5}  # the decay that was chosen stays
 
 
-@given(st.integers(1, 300), st.lists(st.sampled_from(knobs.KNOBS), min_size=1, unique=True))
-def test_no_grid_is_larger_than_the_budget(size: int, names: list[str]) -> None:
-    counts = knobs.share(size, names)
+@given(st.integers(1, 300), st.integers(1, 5), st.integers(0, 4))
+def test_no_grid_is_larger_than_the_budget(size: int, many: int, favoured: int) -> None:
+    weights = [2.0 if k == favoured else 1.0 for k in range(many)]
+    counts = knobs.share(size, weights)
     assert 1 <= math.prod(counts) <= size
-    rates = counts[names.index("learning_rate")] if "learning_rate" in names else max(counts)
-    assert rates == max(counts)
+    assert counts[favoured if favoured < many else 0] == max(counts)
+
+
+@every_algorithm
+def test_what_is_declared_as_tunable_is_a_traced_field(name: str) -> None:
+    algorithm: Any = ALGORITHMS[name]
+    traced = {f.name for f in fields(algorithm) if not f.metadata.get("static")}
+    assert set(algorithm.tunable) <= traced
+
+
+def test_grids_of_the_algorithms_that_are_tuned() -> None:
+    """In the order in which a budget is shared, which results that were kept depend on."""
+    assert {name: [*kind.tunable] for name, kind in REGISTRY.items() if kind.tunable} == {
+        "FedExp3": ["learning_rate", "exploration"],
+        "Exp3": ["learning_rate", "exploration"],
+        "AcceleratedFedExp3": ["learning_rate", "exploration"],
+        "BlockGossip": ["learning_rate", "block", "exploration"],
+        "LinearBlockGossip": ["learning_rate", "block", "exploration"],
+        "FedFTRL": ["entropy_scale", "tsallis_scale"],
+        "FedHedge": ["learning_rate"],
+        "Exp3Coop": ["learning_rate"],
+    }
 
 
 def test_edges_of_the_grid() -> None:
@@ -392,7 +418,7 @@ def test_edges_of_the_grid() -> None:
     assert knobs.edges(knobs.grid(fb.FedHedge(0.1), SETTING, 60, 2), 0) == ()
 
 
-@pytest.mark.parametrize("text", ["learning_rate", "learning_rate=1", "rate=1:2", "block=a:b"])
+@pytest.mark.parametrize("text", ["learning_rate", "learning_rate=1", "block=a:b"])
 def test_a_range_that_is_none(text: str) -> None:
     with pytest.raises(ValueError, match=f"--range {text}: "):
         knobs.parse_range(text)
@@ -447,6 +473,35 @@ def test_the_problem_inside_another_is_drawn_anew() -> None:
     ):
         assert not tuning.draws_losses(problem)
         assert tuning.redraw(problem, 77) is problem
+
+
+@dataclass(frozen=True, eq=False)
+class Tides(fb.Problem):
+    """A user's own, whose seed has a name of its own; its field `seed` is of something else."""
+
+    agents: int = field(metadata={"static": True})
+    arms: int = field(metadata={"static": True})
+    horizon: int = field(metadata={"static": True})
+    moon: int
+    seed: int = 5
+
+    def losses(self, t: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def loss_seed(self) -> int:
+        return self.moon
+
+    def redraw(self, seed: int) -> Tides:
+        return replace(self, moon=seed)
+
+
+def test_a_problem_says_itself_what_draws_it() -> None:
+    problem = Tides(2, 2, 3, moon=7)
+    drawn: Any = tuning.redraw(fb.problems.scaled(problem, 0, 2), 77)
+    assert (drawn.loss_seed, drawn.problem.moon, drawn.problem.seed) == (77, 77, 5)
+    free = seeds.stage_seeds("tuning", 2, 0, problem)
+    assert seeds.stage_seeds("tuning", 1, 0, replace(problem, moon=free[0])) == free[1:]
 
 
 # Text.

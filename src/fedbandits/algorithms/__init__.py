@@ -11,6 +11,7 @@ from .fedexp3 import FedExp3
 from .fedhedge import FedHedge
 from .gossip_ucb import GossipUCB
 from .linear_block_gossip import LinearBlockGossip
+from .tunable import Tunable
 from .uniform import Uniform
 
 REGISTRY: dict[str, type[AnyAlgorithm]] = {
@@ -46,5 +47,6 @@ __all__ = [
     "Leaf",
     "LinearBlockGossip",
     "Setting",
+    "Tunable",
     "Uniform",
 ]

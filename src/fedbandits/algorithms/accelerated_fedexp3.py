@@ -21,6 +21,7 @@ from .exponential_weights import (
     exponential_weights,
     importance_weighted,
 )
+from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 
 
 class AcceleratedState(NamedTuple):
@@ -75,6 +76,10 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
     momentum: float | None
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "exploration": EXPLORATION,
+    }
 
     def __init__(
         self,

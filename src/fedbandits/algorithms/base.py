@@ -24,6 +24,8 @@ from numpy.typing import DTypeLike
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 
+from .tunable import Tunable
+
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
 
@@ -83,6 +85,13 @@ class Algorithm(ABC, Generic[S]):
 
     leaves: ClassVar[Mapping[str, Leaf]] = {}
     """What leaves the agent, by name. Empty: nothing does."""
+
+    tunable: ClassVar[Mapping[str, Tunable]] = {}
+    """The traced fields that can be tuned, and how they are searched. A budget is shared among them
+    in this order."""
+
+    theorem: ClassVar[str | None] = None
+    """The upper bound that speaks of it, as `theory.theorems` calls it; None where none does."""
 
     hops: int = 1
     """How far a leaf is flooded, where one is; a field with the metadata `{"static": True}`."""

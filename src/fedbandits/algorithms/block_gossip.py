@@ -21,6 +21,7 @@ from .base import Algorithm, Leaf, Setting
 from .block_learner import REGULARISERS, Regulariser, default_rate, leader
 from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
 from .exponential_weights import checked_exploration, explore, importance_weighted
+from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -83,6 +84,12 @@ class BlockGossip(Algorithm[BlockState]):
     best_loss: float | None
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+    theorem: ClassVar[str | None] = "block gossip"
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "block": BLOCK,
+        "exploration": EXPLORATION,
+    }
 
     def __init__(
         self,

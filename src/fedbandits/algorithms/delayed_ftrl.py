@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedbandits.arrays import Array
 
@@ -48,6 +49,8 @@ class DelayedFTRL(CooperativeLearner):
         (the learner); Cesa-Bianchi, Gentile, Mansour and Minora, Delay and cooperation in
         nonstochastic bandits, 2016 (the estimates).
     """
+
+    theorem: ClassVar[str | None] = "delayed"
 
     def distribution(self, state: Cooperation, t: Array) -> Array:
         """The regularised leader, of the rates of round t."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from fedbandits.schedules import Power, Schedule, as_schedule
 from .base import Setting
 from .cooperation import Cooperation, CooperativeLearner
 from .exponential_weights import LossEstimates, exponential_weights
+from .tunable import LEARNING_RATE, Tunable
 
 
 @dataclass(frozen=True, init=False)
@@ -47,6 +49,8 @@ class Exp3Coop(CooperativeLearner):
     """
 
     learning_rate: Schedule | None = None
+
+    tunable: ClassVar[Mapping[str, Tunable]] = {"learning_rate": LEARNING_RATE}
 
     def __init__(self, learning_rate: float | Schedule | None = None, hops: int = 1) -> None:
         rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")

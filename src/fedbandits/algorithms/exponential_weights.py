@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -12,6 +13,7 @@ from fedbandits.arrays import Array, over_arms, played, taken
 from fedbandits.schedules import Constant, Power, RateState, Schedule, SmallLoss, as_schedule
 
 from .base import Algorithm
+from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 
 
 class LossEstimates(NamedTuple):
@@ -102,6 +104,11 @@ class ExploringWeights(Algorithm[LossEstimates]):
 
     learning_rate: Schedule
     exploration: Schedule
+
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "exploration": EXPLORATION,
+    }
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from fedbandits.common.checks import nonnegative
 
 from .base import Algorithm, Leaf, Setting
 from .regularisers import regularised_leader
+from .tunable import Tunable
 
 Constants = Literal["experimental", "published"]
 
@@ -106,6 +107,11 @@ class FedFTRL(Algorithm[FedFTRLState]):
     leaves: ClassVar[Mapping[str, Leaf]] = {
         "total": Leaf(kind="estimate", combine="average"),
         "difference": Leaf(kind="raw", combine="flood", one_hot=True),
+    }
+    # The scales are of 1/rates.
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "entropy_scale": Tunable(0.0001, 10.0),
+        "tsallis_scale": Tunable(0.0001, 10.0),
     }
 
     def __init__(

@@ -42,6 +42,7 @@ class FedExp3(ExploringWeights):
     """
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
+    theorem: ClassVar[str | None] = "doubly adversarial"
 
     @classmethod
     def from_theorem(cls, gossip: Gossip, *, arms: int, horizon: int) -> FedExp3:

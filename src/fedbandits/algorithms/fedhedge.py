@@ -15,6 +15,7 @@ from fedbandits.theory import rates as theory
 
 from .base import Algorithm, Feedback, Leaf
 from .exponential_weights import LossEstimates, exponential_weights
+from .tunable import LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -43,6 +44,8 @@ class FedHedge(Algorithm[LossEstimates]):
 
     feedback: ClassVar[Feedback] = "full"
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
+    theorem: ClassVar[str | None] = "full information"
+    tunable: ClassVar[Mapping[str, Tunable]] = {"learning_rate": LEARNING_RATE}
 
     def __init__(self, learning_rate: float | Schedule = Anytime(1.0)) -> None:  # noqa: B008
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))

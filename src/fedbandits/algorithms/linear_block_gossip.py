@@ -21,6 +21,7 @@ from .base import Algorithm, Leaf, Setting
 from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
 from .exponential_weights import LossEstimates, softmax
 from .spanner import Spanner, checked_actions, volumetric_spanner
+from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -81,6 +82,11 @@ class LinearBlockGossip(Algorithm[BlockState]):
     """T, where the theorem's rates are asked for and wait for the actions."""
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "block": BLOCK,
+        "exploration": EXPLORATION,
+    }
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,3 +85,13 @@ def label(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(label(item) for item in value)}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def canonical(value: Any) -> str:
+    """The same text for the same value, whatever the order of its keys.
+
+    Example:
+        >>> canonical({"b": 1, "a": [True, "x"]})
+        '{"a":[true,"x"],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)

@@ -1,4 +1,4 @@
-"""Experiments as TOML files: names and parameters in, problem, network, gossip, algorithm out.
+"""Tables in, an experiment out: names and parameters make problem, network, gossip, algorithm.
 
 The parameters of a section are those of the constructor it names, so a new problem or algorithm
 needs a line in its registry and nothing here.
@@ -15,41 +15,20 @@ from typing import Any, TypeVar, cast
 from fedbandits import algorithms, networks
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import checks
+from fedbandits.common.describe import canonical
 from fedbandits.networks import Network
 from fedbandits.results.record import check_runs
 
-from .catalogue import REGISTRIES, SECTIONS, THEOREM, names_file, nested_registry
-from .experiment import ConfigError, Experiment, Place
-from .reading import read_config, toml_value
+from .accepting import parameters_of
+from .catalogue import REGISTRIES, SECTIONS, THEOREM
+from .experiment import ConfigError, Experiment, Place, unknown
+from .identity import Contents
+from .reading import toml_value
 
 T = TypeVar("T")
 
 SETTINGS = ("runs", "seed", "draws", "dtype", "against")
 CHOICES = {"dtype": ("float32", "float64"), "against": ("current", "final")}
-
-
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
-    """The experiment that a TOML file describes.
-
-    Args:
-        path: the file. Names of other files in it are relative to its folder.
-        overrides: changes such as `"runs=20"`, `"algorithm.exploration.c=0.02"` or
-            `'network={name = "ring", agents = 36}'`.
-
-    Returns:
-        the experiment, ready to `simulate()`.
-    """
-    from .grammar import expand
-
-    source = Path(path)
-    sweep = expand(read_config(source, overrides), str(source))
-    if sweep.axes:
-        swept = [path for axis in sweep.axes for path in axis.paths]
-        raise ConfigError(
-            f"{source} is a sweep over {', '.join(swept)}; play all of it with fedbandits run, or "
-            f"choose one value of each, as in --set {swept[0]}=..."
-        )
-    return build(sweep.cells[0].config, source, overrides)
 
 
 Made = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
@@ -58,6 +37,25 @@ Made = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]
 
 def _anew(section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> Any:  # noqa: ARG001
     return make()
+
+
+class Shared:
+    """Sections that several experiments describe alike: each is made once, and kept.
+
+    Args:
+        contents: of the files that the experiments name.
+    """
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+        """A section's object, for `build`."""
+        key = canonical([section, self._contents.identity(tables)])
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
 
 def build(
@@ -72,7 +70,7 @@ def build(
         config: the tables.
         source: the file they are from, for errors and relative file names.
         overrides: the `--set` options in them, for errors.
-        made: may give an object made before from the same tables instead of making it anew.
+        made: gives the objects; `Shared` those made before from the same tables.
     """
 
     def place(section: str) -> Place:
@@ -140,7 +138,7 @@ def construct(
         >>> construct(schedules.REGISTRY, {"name": "powr"}, Place("here"))
         Traceback (most recent call last):
             ...
-        fedbandits.config.experiment.ConfigError: here: unknown name 'powr'; ... 'power'? ...
+        fedbandits.config.experiment.ConfigError: here: unknown name 'powr'; did you mean 'power'...
     """
     given = given or {}
     make = _named(registry, table, place)
@@ -151,11 +149,11 @@ def construct(
     required = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
     if required:
         raise place.error(f"{table['name']} needs {', '.join(required)}")
+    takes = parameters_of(make)
     for key, value in arguments.items():
-        accepts = str(parameters[key].annotation)
-        if isinstance(value, str) and names_file(accepts):
+        if isinstance(value, str) and takes[key].file:
             arguments[key] = place.folder / value
-        nested = nested_registry(accepts)
+        nested = takes[key].table
         if isinstance(value, dict) and nested is not None:
             inside = place._replace(name=f"{place.name} {key}")
             arguments[key] = construct(nested, value, inside)
@@ -270,10 +268,3 @@ def _refuse_unknown(
             if renamed:  # the file's other keys belong to the old name
                 message += f"; to replace the section: --set '{renamed[0]}={{name = \"{owner}\"}}'"
             raise place.error(message)
-
-
-def unknown(what: str, value: Any, valid: Iterable[str], owner: str = "") -> str:
-    """Says what is unknown, what was probably meant, and what there is."""
-    names = list(valid)
-    there_is = f"Valid: {', '.join(names)}" if names else f"{owner} takes none"
-    return f"unknown {what} {value!r}{checks.did_you_mean(value, names)} {there_is}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 from fedbandits import algorithms, gossip, networks, problems, schedules
 from fedbandits.algorithms import AnyAlgorithm
 
-REGISTRIES: dict[str, Mapping[str, Callable[..., Any]]] = {
+Registry = Mapping[str, Callable[..., Any]]
+"""Constructors by name."""
+
+REGISTRIES: dict[str, Registry] = {
     "problem": problems.REGISTRY,
     "network": networks.REGISTRY,
     "gossip": gossip.REGISTRY,
@@ -67,36 +69,3 @@ def _parameter_list(make: Callable[..., Any], given: tuple[str, ...]) -> list[st
 def _contract(algorithm: type[AnyAlgorithm]) -> list[str]:
     leaves = [f"{k} ({leaf.kind}, {leaf.combine})" for k, leaf in algorithm.leaves.items()]
     return [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]
-
-
-def accepted(registry: Mapping[str, Callable[..., Any]], name: Any) -> dict[str, str]:
-    """What each parameter of the constructor of that name takes, as its annotation.
-
-    Example:
-        >>> accepted(schedules.REGISTRY, "power")
-        {'c': 'float', 'a': 'float'}
-        >>> accepted(schedules.REGISTRY, "powr")
-        {}
-    """
-    if not isinstance(name, str) or name not in registry:
-        return {}
-    return _annotations(registry[name])
-
-
-@cache  # a sweep asks for every cell
-def _annotations(make: Callable[..., Any]) -> dict[str, str]:
-    parameters = inspect.signature(make).parameters
-    return {key: str(parameter.annotation) for key, parameter in parameters.items()}
-
-
-def names_file(accepts: str) -> bool:
-    """Whether text given to a parameter of this annotation is the name of a file."""
-    return "Path" in accepts
-
-
-def nested_registry(accepts: str) -> Mapping[str, Callable[..., Any]] | None:
-    """What a table given to a parameter of this annotation names; None if it takes no table."""
-    for kind, nested in (("Schedule", "schedule"), ("Problem", "problem")):
-        if kind in accepts:
-            return REGISTRIES[nested]
-    return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.common import checks
 from fedbandits.gossip.base import Gossip
 from fedbandits.networks import Network
 from fedbandits.problems import Problem
@@ -94,3 +96,10 @@ class Place(NamedTuple):
         """The message with the place before it."""
         changed = "".join(f" --set {change}" for change in self.changes)
         return ConfigError(f"{self.name}{' with' + changed if changed else ''}: {message}")
+
+
+def unknown(what: str, value: Any, valid: Iterable[str], owner: str = "") -> str:
+    """Says what is unknown, what was probably meant, and what there is."""
+    names = list(valid)
+    there_is = f"Valid: {', '.join(names)}" if names else f"{owner} takes none"
+    return f"unknown {what} {value!r}{checks.did_you_mean(value, names)} {there_is}"

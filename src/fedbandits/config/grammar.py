@@ -1,27 +1,23 @@
 """What a sweep is made of: a configuration with lists in it becomes axes and cells.
 
-A list where one value is expected is swept. Where a parameter takes lists itself (its annotation
+A list where one value is expected is swept. Where a parameter takes lists itself (its type hint
 says so) a bare list is a value, and `{ sweep = [...] }` sweeps it; that form works everywhere.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedbandits.common.describe import label
+from fedbandits.common.describe import canonical, label
 from fedbandits.results.result import DIMENSIONS
 
-from .building import unknown
-from .catalogue import REGISTRIES, SECTIONS, accepted, nested_registry
-from .experiment import ConfigError
-
-Registry = Mapping[str, Callable[..., Any]]
+from .accepting import PLAIN, Accepts, accepted
+from .catalogue import REGISTRIES, SECTIONS, Registry
+from .experiment import ConfigError, unknown
 
 SWEEP = "sweep"
 """The key of the explicit form, and the section that says which axes vary together."""
@@ -31,8 +27,6 @@ MOST = 100_000
 
 RESERVED = {"draw", "run", "time", "date", "agent", "arm", *DIMENSIONS}
 """Names that results have already; a parameter of such a name goes by its whole path."""
-
-_LISTS = re.compile(r"\b(list|tuple|Sequence|Iterable|ndarray|ArrayLike|Any)\b")
 
 
 @dataclass(frozen=True)
@@ -152,16 +146,6 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
     }
 
 
-def canonical(value: Any) -> str:
-    """The same text for the same value, whatever the order of its keys.
-
-    Example:
-        >>> canonical({"b": 1, "a": [True, "x"]})
-        '{"a":[true,"x"],"b":1}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
-
-
 def _search(
     value: Any,
     path: str,
@@ -183,12 +167,12 @@ def _search(
         for key, item in value.items():
             if "." in key:
                 raise ConfigError(f"{source}: {path} has the key {key!r}; a name has no dot")
-            accepts = takes.get(key, "")
+            accepts = takes.get(key, PLAIN)
             _search(
                 item,
                 f"{path}.{key}",
-                nested_registry(accepts),
-                takes_lists=_LISTS.search(accepts) is not None,
+                accepts.table,
+                takes_lists=accepts.lists,
                 source=source,
                 found=found,
             )
@@ -229,16 +213,16 @@ def _plain(option: Any, path: str, registry: Registry | None, source: str) -> li
     ]
 
 
-def _takes(table: Mapping[str, Any], registry: Registry | None) -> dict[str, str]:
+def _takes(table: Mapping[str, Any], registry: Registry | None) -> dict[str, Accepts]:
     """What each key of a table takes; where the name is swept too, what any of them takes."""
     name = table.get("name")
     if isinstance(name, Mapping):
         name = name.get(SWEEP)
     names: Iterable[Any] = name if isinstance(name, list) else [name]
-    takes: dict[str, str] = {}
+    takes: dict[str, Accepts] = {}
     for one in names:
         for key, accepts in accepted(registry or {}, one).items():
-            takes[key] = f"{takes[key]} | {accepts}" if key in takes else accepts
+            takes[key] = takes.get(key, PLAIN).or_else(accepts)
     return takes
 
 

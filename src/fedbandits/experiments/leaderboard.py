@@ -172,16 +172,12 @@ def tuned(
     seeds: range,
 ) -> AnyAlgorithm | None:
     """The best candidate on the tuning draws; None where there is nothing to tune."""
-    from fedbandits.engine.preparation import setting_of
     from fedbandits.tuning import choose
-    from fedbandits.tuning.knobs import tunable
 
-    problem = make(seeds[0])
-    if not tunable(algorithm, setting_of(problem, gossip)):
+    if not algorithm.tunable:
         return None
-
     choice = choose(
-        *(problem, algorithm, gossip),
+        *(make(seeds[0]), algorithm, gossip),
         budget=BUDGET,
         runs=TUNING_RUNS,
         draws=TUNING_DRAWS,

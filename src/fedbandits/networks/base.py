@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,20 @@ _LABELLED_AGENTS = 60
 _SPRING_AGENTS = 500
 
 
+class ClosedForm(NamedTuple):
+    """What a formula says of a connected network.
+
+    Attributes:
+        connectivity: λ_{N-1}, the second smallest eigenvalue of L.
+        largest: λ_1, the largest.
+        diameter: the largest distance, in hops.
+    """
+
+    connectivity: float
+    largest: float
+    diameter: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Network:
     """An undirected simple graph; agents are 0 … N-1. Made by the functions of this module.
@@ -46,6 +60,7 @@ class Network:
         parameters: its arguments as plain data; a hash stands for edges that were given.
         positions: [N, 2] where to draw the agents, or None.
         names: what the agents are called where the network came with names, or None.
+        closed_form: its spectrum and diameter where they are known without computing, or None.
 
     Example:
         >>> from fedbandits.networks import grid
@@ -64,6 +79,7 @@ class Network:
     parameters: Mapping[str, Any]
     positions: Floats | None = None
     names: tuple[str, ...] | None = None
+    closed_form: ClosedForm | None = None
 
     @cached_property
     def name(self) -> str:
@@ -96,7 +112,7 @@ class Network:
     @cached_property
     def components(self) -> int:
         """How many connected parts there are."""
-        if self._closed_form is not None:
+        if self.closed_form is not None:
             return 1
         return count_components(self.adjacency)
 
@@ -108,22 +124,22 @@ class Network:
     @cached_property
     def algebraic_connectivity(self) -> float:
         """λ_{N-1}, the second smallest eigenvalue of L; 0 when disconnected or N = 1."""
-        if self._closed_form is not None:
-            return self._closed_form[0]
+        if self.closed_form is not None:
+            return self.closed_form.connectivity
         return float(smooth_modes(self.laplacian)[0][0]) if self.connected else 0.0
 
     @cached_property
     def largest_laplacian_eigenvalue(self) -> float:
         """λ_1, the largest eigenvalue of L; 0 when there is no edge."""
-        if self._closed_form is not None:
-            return self._closed_form[1]
+        if self.closed_form is not None:
+            return self.closed_form.largest
         return float(rough_modes(self.laplacian)[0][0]) if len(self.edges) else 0.0
 
     @cached_property
     def diameter(self) -> int:
         """The largest distance between two agents, in hops."""
-        if self._closed_form is not None:
-            return self._closed_form[2]
+        if self.closed_form is not None:
+            return self.closed_form.diameter
         if not self.connected:
             raise ValueError(
                 f"{self.name} has {self.components} components, so no diameter; "
@@ -235,27 +251,6 @@ class Network:
         spots = nx.spring_layout(self.to_networkx(), seed=0)
         return np.array([spots[v] for v in range(self.agents)], np.float64)
 
-    @cached_property
-    def _closed_form(self) -> tuple[float, float, int] | None:
-        """(λ_{N-1}, λ_1, diameter) where the family has them in closed form."""
-        n, sides = self.agents, self.parameters
-        if n == 1:
-            return 0.0, 0.0, 0
-        match self.family:
-            case "complete":
-                return float(n), float(n), 1
-            case "star" if n > 2:
-                return 1.0, float(n), 2
-            case "ring":  # 4 sin²(πk/N), k = 0 … N-1
-                return _sin2(1, n), _sin2(n // 2, n), n // 2
-            case "path" | "star":  # 4 sin²(πk/2N); the star of two is a path
-                return _sin2(1, 2 * n), _sin2(n - 1, 2 * n), n - 1
-            case "grid":  # sums of a path's eigenvalues, one from each side
-                rows, cols = sides["rows"], sides["cols"]
-                top = _sin2(rows - 1, 2 * rows) + _sin2(cols - 1, 2 * cols)
-                return _sin2(1, 2 * max(rows, cols)), top, rows + cols - 2
-        return None
-
 
 # Bytes of an agent and of an edge while a network is built, at least: two numbers and five; and of
 # either where networkx builds it.
@@ -285,6 +280,7 @@ def build(
     edges: npt.NDArray[Any],
     parameters: Mapping[str, Any],
     positions: Floats | None = None,
+    closed_form: ClosedForm | None = None,
 ) -> Network:
     """A network from edges known to be valid, in any order."""
     check_size(agents, lambda _: len(edges))
@@ -292,7 +288,8 @@ def build(
     keys = np.sort(pairs[:, 0] * agents + pairs[:, 1])  # one sort of numbers, not of pairs
     ordered = np.column_stack(np.divmod(keys, agents))
     ordered.flags.writeable = False
-    return Network(agents, ordered, family, parameters, positions)
+    known = ClosedForm(0.0, 0.0, 0) if agents == 1 else closed_form
+    return Network(agents, ordered, family, parameters, positions, closed_form=known)
 
 
 def call(name: str, parameters: Mapping[str, Any]) -> str:
@@ -310,8 +307,3 @@ def circle(agents: int) -> Floats:
     """[N, 2] points on the unit circle."""
     angle = np.arange(agents) * (2 * math.pi / max(agents, 1))
     return np.column_stack([np.cos(angle), np.sin(angle)])
-
-
-def _sin2(k: int, n: int) -> float:
-    """4 sin²(πk/n)."""
-    return 4 * math.sin(math.pi * k / n) ** 2

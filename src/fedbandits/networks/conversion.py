@@ -123,7 +123,7 @@ def _checked(
         **(parameters or {}),
         "edges_sha256": array_hash(made.edges),
     }
-    return Network(agents, made.edges, family, named)
+    return Network(agents, made.edges, family, named, closed_form=made.closed_form)
 
 
 def _from_networkx(family: str, graph: nx.Graph[Any], parameters: Mapping[str, Any]) -> Network:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.common.checks import explained, number, whole
 
-from .base import Network, build, check_size, circle
+from .base import ClosedForm, Network, build, check_size, circle
 from .searches import Ints
 
 
@@ -23,7 +23,7 @@ def complete(agents: int) -> Network:
     """
     n = check_size(agents, _pairs)
     edges = np.column_stack(np.triu_indices(n, 1))
-    return build("complete", n, edges, {"agents": n}, circle(n))
+    return build("complete", n, edges, {"agents": n}, circle(n), ClosedForm(float(n), float(n), 1))
 
 
 @explained
@@ -41,7 +41,10 @@ def grid(rows: int, cols: int) -> Network:
     down = np.column_stack([index[:-1].ravel(), index[1:].ravel()])
     spots = np.column_stack([index.ravel() % cols, -(index.ravel() // cols)]).astype(np.float64)
     edges = np.concatenate([across, down])
-    return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots)
+    # Sums of a path's eigenvalues, one from each side.
+    top = _sin2(rows - 1, 2 * rows) + _sin2(cols - 1, 2 * cols)
+    known = ClosedForm(_sin2(1, 2 * max(rows, cols)), top, rows + cols - 2)
+    return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots, known)
 
 
 @explained
@@ -72,7 +75,8 @@ def ring(agents: int) -> Network:
     if n < 3:
         raise ValueError(f"a ring needs at least 3 agents, not {n}; for fewer use path({n})")
     edges = np.concatenate([_chain(0, n), [[0, n - 1]]])
-    return build("ring", n, edges, {"agents": n}, circle(n))
+    known = ClosedForm(_sin2(1, n), _sin2(n // 2, n), n // 2)  # 4 sin²(πk/N), k = 0 … N-1
+    return build("ring", n, edges, {"agents": n}, circle(n), known)
 
 
 @explained
@@ -85,7 +89,7 @@ def path(agents: int) -> Network:
     """
     n = check_size(agents, lambda n: n - 1)
     spots = np.column_stack([np.arange(n), np.zeros(n)]).astype(np.float64)
-    return build("path", n, _chain(0, n), {"agents": n}, spots)
+    return build("path", n, _chain(0, n), {"agents": n}, spots, _line(n))
 
 
 @explained
@@ -99,7 +103,8 @@ def star(agents: int) -> Network:
     n = check_size(agents, lambda n: n - 1)
     edges = np.column_stack([np.zeros(n - 1, np.int64), np.arange(1, n)])
     spots = np.concatenate([np.zeros((1, 2)), circle(n - 1)])
-    return build("star", n, edges, {"agents": n}, spots)
+    known = ClosedForm(1.0, float(n), 2) if n > 2 else _line(n)  # the star of two is a path
+    return build("star", n, edges, {"agents": n}, spots, known)
 
 
 @explained
@@ -208,3 +213,13 @@ def _pairs(agents: int) -> float:
 def _chain(first: int, stop: int) -> Ints:
     """[stop - first - 1, 2] edges of a line through agents first … stop - 1."""
     return np.column_stack([np.arange(first, stop - 1), np.arange(first + 1, stop)])
+
+
+def _line(agents: int) -> ClosedForm:
+    """Of a path: 4 sin²(πk/2N), k = 0 … N-1."""
+    return ClosedForm(_sin2(1, 2 * agents), _sin2(agents - 1, 2 * agents), agents - 1)
+
+
+def _sin2(k: int, n: int) -> float:
+    """4 sin²(πk/n)."""
+    return 4 * math.sin(math.pi * k / n) ** 2

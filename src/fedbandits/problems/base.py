@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -57,6 +58,15 @@ class Problem(ABC):
         """
         return "during"
 
+    @property
+    def loss_seed(self) -> int | None:
+        """The seed that draws the losses; None where they are stored or computed."""
+        return None
+
+    def redraw(self, seed: int) -> Problem:  # noqa: ARG002
+        """The same instance with its losses drawn anew; itself where they are not drawn."""
+        return self
+
     @abstractmethod
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
@@ -99,6 +109,38 @@ class Problem(ABC):
         """What the problem is, as plain data."""
         description: dict[str, Any] = describe(self)
         return description
+
+
+class Seeded(Problem):
+    """Losses that a seed draws: the base of problems with a field `seed`.
+
+    Attributes:
+        seed: of the losses alone. What else an instance consists of, such as its means, is in
+            fields of its own.
+    """
+
+    seed: Array
+
+    @property
+    def loss_seed(self) -> int:
+        """The seed that draws the losses."""
+        return int(self.seed)
+
+    def redraw(self, seed: int) -> Self:
+        """The same instance with its losses drawn anew.
+
+        Example:
+            >>> import fedbandits as fb
+            >>> problem = fb.problems.switching(agents=3, arms=5, horizon=100, seed=1)
+            >>> other = problem.redraw(2)
+            >>> other.loss_seed, bool((other.best_arms == problem.best_arms).all())
+            (2, True)
+        """
+        # Of the same type, so that nothing is compiled anew.
+        kind = int if isinstance(self.seed, int) else np.uint32
+        opened: Any = self  # a dataclass, as every problem is
+        redrawn: Self = dataclasses.replace(opened, seed=kind(seed))
+        return redrawn
 
 
 _BYTES = 16

@@ -11,7 +11,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import Check, Problem, check_sizes
+from .base import Check, Seeded, check_sizes
 
 static = {"static": True}
 
@@ -52,8 +52,8 @@ def paper_means(arms: int) -> np.ndarray[Any, Any]:
     return np.linspace(0, 1, arms, dtype=np.float32)
 
 
-class Coins(Problem):
-    """Losses that are 0 or 1, whatever happens."""
+class Coins(Seeded):
+    """Losses that are 0 or 1, drawn by a seed."""
 
     binary = True
 

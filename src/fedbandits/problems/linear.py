@@ -12,7 +12,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import Check, Problem, check_sizes
+from .base import Check, Seeded, check_sizes
 
 static = {"static": True}
 
@@ -20,7 +20,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Linear(Problem):
+class Linear(Seeded):
     """ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, with parameters that differ between agents and change."""
 
     agents: int = field(metadata=static)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,16 @@ class Scaled(Problem):
     def check(self) -> Check:
         """As the problem inside; what is never checked inside may leave [0, 1] when scaled."""
         return "before" if self.problem.check == "before" else "during"
+
+    @property
+    def loss_seed(self) -> int | None:
+        """As the problem inside."""
+        return self.problem.loss_seed
+
+    def redraw(self, seed: int) -> Scaled:
+        """The problem inside drawn anew, where it is drawn."""
+        inside = self.problem.redraw(seed)
+        return self if inside is self.problem else replace(self, problem=inside)
 
     def _scale(self, values: Array) -> Array:
         xp = values.__array_namespace__()

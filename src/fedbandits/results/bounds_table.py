@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd  # at once: this module is loaded only where bounds are asked for
 
-from fedbandits import gossip, networks, schedules
+from fedbandits import gossip, networks
 from fedbandits.common.describe import describe
 from fedbandits.common.statistics import band
-from fedbandits.gossip import acceleration as accelerated
 from fedbandits.theory import bounds
+from fedbandits.theory.theorems import Run, theorem_of
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -24,8 +24,6 @@ _POINTS = 40
 """Rounds at which a bound is computed for a plot."""
 _REMARK = 48
 """Characters of a remark in a printed line."""
-_SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Power)}
-"""Rates of the round alone, which the sum before tuning can be computed for."""
 
 
 def gossip_of(result: Result) -> Gossip:
@@ -103,7 +101,7 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
         by name: `value`, and in `remark` what it holds for or why it says nothing.
     """
     data, network = result.dataset, matrix.network
-    sizes = _sizes(result)
+    sizes = _run(result, matrix).sizes
     worst = result.worst_index
     rows: dict[str, tuple[float, str]] = {
         "mean agent": _measured(data["regret"].isel(time=-1)),
@@ -124,80 +122,23 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
             "order of growth, for arbitrary losses: the paper gives no constant",
         ),
     }
-    rows |= _upper(result, matrix)
+    run = _run(result, matrix)
+    theorem = theorem_of(run)
+    rows |= theorem.rows(run) if theorem is not None else {}
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 
 
-def _sizes(result: Result) -> dict[str, int]:
-    return {"arms": result.dataset.sizes["arm"], "horizon": int(result.dataset["time"][-1])}
+def _run(result: Result, matrix: Gossip) -> Run:
+    """A result as theorems see it."""
+    data = result.dataset
+    horizon = int(data["time"][-1])
+    return Run(matrix, data.sizes["arm"], horizon, result.config["algorithm"])
 
 
 def _measured(values: Any) -> tuple[float, str]:
     mean, low, high = (float(x) for x in band(values))
     remark = "one run" if np.isnan(low) else f"95%: {low:,.2f} to {high:,.2f}"
     return mean, remark
-
-
-def _upper(result: Result, matrix: Gossip) -> dict[str, tuple[float, str]]:
-    """The upper bounds that exist for the result's algorithm."""
-    sizes, horizon = _sizes(result), _sizes(result)["horizon"]
-    if result.label == "FedHedge":
-        value = bounds.upper_bound_full_information(matrix, **sizes)
-        remark = f"with the rate of from_theorem{_vacuous(value, horizon)}"
-        return {"upper bound, full information": (value, remark)}
-    if _block_gossip_applies(result, matrix):
-        value = bounds.block_gossip_bound(matrix, **sizes)
-        block = bounds.block_gossip_rates(matrix, **sizes).block
-        remark = f"as its paper states it, with B = {block:,} and the other constants of "
-        remark += f"from_theorem{_vacuous(value, horizon)}"
-        return {"upper bound of BlockGossip": (value, remark)}
-    if result.label == "DelayedFTRL" and result.dataset.sizes["agent"] == 1:
-        delay = result.config["algorithm"]["hops"]
-        value = bounds.delayed_ftrl_bound(**sizes, delay=delay)
-        remark = f"one agent, a delay of {delay}{_vacuous(value, horizon)}"
-        return {"Zimmert and Seldin, upper bound": (value, remark)}
-    if result.label != "FedExp3":
-        return {}
-    rates = bounds.theorem_rates(matrix, **sizes)
-    value = bounds.upper_bound(matrix, **sizes)
-    needed = bounds.horizon_needed(matrix, arms=sizes["arms"])
-    assumed = "γ_T <= 1 holds"
-    if rates.exploration_at_horizon > 1:
-        assumed = f"γ_T <= 1 does not hold before T = {needed:,.0f}"
-    rows = {
-        "Theorem 3, upper bound": (
-            value,
-            f"with the theorem's rates; {assumed}{_vacuous(value, horizon)}",
-        )
-    }
-    own = _own_rates(result)
-    if own is not None:
-        value = bounds.upper_bound_before_tuning(matrix, **sizes, **own)
-        rows["Theorem 3 before tuning"] = (
-            value,
-            f"with the rates of this run{_vacuous(value, horizon)}",
-        )
-    return rows
-
-
-def _block_gossip_applies(result: Result, matrix: Gossip) -> bool:
-    """Whether the theorem of BlockGossip is about this regulariser and this matrix."""
-    if result.label != "BlockGossip" or result.config["algorithm"]["regulariser"] != "minimax":
-        return False
-    return not matrix.random and accelerated.positive_semidefinite(matrix)
-
-
-def _vacuous(value: float, horizon: int) -> str:
-    return "" if value < horizon else "; vacuous: above T"
-
-
-def _own_rates(result: Result) -> dict[str, Any] | None:
-    """The rates of a FedExp3 run, where they are functions of the round alone."""
-    algorithm = result.config["algorithm"]
-    rates = {key: algorithm[key] for key in ("learning_rate", "exploration")}
-    if any(rate["name"] not in _SCHEDULES for rate in rates.values()):
-        return None
-    return {key: _named(_SCHEDULES, rate) for key, rate in rates.items()}
 
 
 def bound_curves(
@@ -208,20 +149,15 @@ def bound_curves(
     Returns:
         horizons, and the curves by name.
     """
-    times = np.unique(np.geomspace(1, int(result.dataset["time"][-1]), _POINTS).astype(int))
-    arms = result.dataset.sizes["arm"]
+    run = _run(result, matrix)
+    times = np.unique(np.geomspace(1, run.horizon, _POINTS).astype(int))
 
     def over_time(bound: Any, of: Any) -> np.ndarray[Any, Any]:
-        return np.array([bound(of, arms=arms, horizon=int(t)) for t in times])
+        return np.array([bound(of, arms=run.arms, horizon=int(t)) for t in times])
 
     lower = over_time(bounds.lower_bound_full_information, matrix.network)
     curves = {"lower bound (Theorem 1, worst losses)": lower}
-    if result.label == "FedExp3":
-        curves["upper bound (Theorem 3, its rates)"] = over_time(bounds.upper_bound, matrix)
-    if result.label == "FedHedge":
-        upper = over_time(bounds.upper_bound_full_information, matrix)
-        curves["upper bound (full information)"] = upper
-    if _block_gossip_applies(result, matrix):
-        upper = over_time(bounds.block_gossip_bound, matrix)
-        curves["upper bound (BlockGossip, its constants)"] = upper
+    theorem = theorem_of(run)
+    if theorem is not None and theorem.curve is not None:
+        curves[theorem.title] = over_time(theorem.curve, matrix)
     return times, {name: curve for name, curve in curves.items() if np.isfinite(curve).all()}

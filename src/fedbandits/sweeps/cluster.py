@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.version import __version__
 
-from .run import Batch, Played, in_one_line, play_batch
+from .batches import Batch, Workshop
+from .run import Played, in_one_line, play_batch
 from .store import SweepError
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def play_on_worker(batch: dict[str, Any], version: str) -> list[Played]:
     """Play a batch, if the worker is of the version that asks for it."""
     if version != __version__:  # a worker that came after the others had been asked
         raise VersionError(f"a worker has fedbandits {__version__}, and this is {version}")
-    return play_batch(Batch(**batch))
+    sent = Batch(**batch)
+    return play_batch(sent, Workshop(sent.source))
 
 
 def _connect(scheduler: str) -> Client:

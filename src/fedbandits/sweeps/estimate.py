@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fedbandits.common.describe import canonical
 from fedbandits.config.experiment import Experiment
-from fedbandits.config.grammar import canonical
 
 from . import store
 from .identity import shape_of
 from .plan import Plan
 from .progress import duration
-from .run import Batch, built, tasks_of
+from .run import tasks_of
 
 PATIENCE = 10.0
 """Seconds after which no further kind is measured."""
@@ -36,13 +36,13 @@ class Kind(NamedTuple):
     """Batches that one compiled program plays.
 
     Attributes:
-        batch: the first of them.
+        cells: those of the first of them.
         batches: how many they are, one for each draw of the losses.
         horizon: T.
         numbers: what a round updates: arms × agents × runs × cells.
     """
 
-    batch: Batch
+    cells: Sequence[Experiment]
     batches: int
     horizon: int
     numbers: int
@@ -99,7 +99,10 @@ def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
     store.check(folder, manifest, force=force)
     done = set() if force else {cell.hash for cell in store.status(folder, manifest).done}
     traces = {name: store.Trace("", "") for name in plan.hashes if name not in done}
-    batches = [task.batch for task in tasks_of(plan, folder, traces).values()]
+    batches = [
+        [plan.experiments[cell] for cell in plan.batches[number]]
+        for number in tasks_of(plan, folder, traces)
+    ]
     kinds = _kinds(batches)
     costs, rounds = _costs(kinds)
     return Estimate(
@@ -114,15 +117,15 @@ def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
     )
 
 
-def _kinds(batches: Sequence[Batch]) -> list[Kind]:
+def _kinds(batches: Sequence[Sequence[Experiment]]) -> list[Kind]:
     """Those with the most to do first."""
     kinds: dict[str, Kind] = {}
-    for batch in batches:
-        first = built(batch)[0]
-        key = _kind_of(first, len(batch.configs))
+    for cells in batches:
+        first = cells[0]
+        key = _kind_of(first, len(cells))
         problem = first.problem
-        numbers = problem.arms * problem.agents * first.runs * len(batch.configs)
-        fresh = Kind(batch, 0, problem.horizon, numbers)
+        numbers = problem.arms * problem.agents * first.runs * len(cells)
+        fresh = Kind(cells, 0, problem.horizon, numbers)
         known = kinds.get(key, fresh)
         kinds[key] = known._replace(batches=known.batches + (first.draws or 1))
     return sorted(kinds.values(), key=lambda kind: -kind.batches * kind.horizon * kind.numbers)
@@ -143,7 +146,7 @@ def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
     for number, kind in enumerate(kinds):
         if costs and time.monotonic() - begun > PATIENCE:
             break
-        costs[number], rounds = _measured(kind.batch)
+        costs[number], rounds = _measured(kind.cells)
         most = max(most, rounds)
     return costs, most
 
@@ -163,18 +166,17 @@ def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
     return total
 
 
-def _measured(batch: Batch) -> tuple[Cost, int]:
-    """What a batch costs, and the rounds that were played to know."""
+def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
+    """What a batch of cells costs, and the rounds that were played to know."""
     from fedbandits.engine.batch import over_algorithms
     from fedbandits.engine.chunking import chunking
     from fedbandits.engine.chunks import play_chunks
     from fedbandits.engine.finish import finish
     from fedbandits.engine.preparation import precision, prepare
 
-    experiments = built(batch)
-    first = experiments[0]
+    first = cells[0]
     problem, gossip, runs, seed = first.problem, first.gossip, first.runs, first.seed
-    algorithms = [experiment.algorithm for experiment in experiments]
+    algorithms = [cell.algorithm for cell in cells]
 
     def play(rounds: int, folder: Path) -> tuple[float, float]:
         """Seconds of so many rounds, and of what comes before and after them."""
@@ -189,11 +191,11 @@ def _measured(batch: Batch) -> tuple[Cost, int]:
         played = time.perf_counter()
         for place, game in enumerate(games):
             result = finish(game, together.part(carry.state, place), first.against)
-            store.save_cell(folder, batch.hashes[place], result.dataset)
+            store.save_cell(folder, str(place), result.dataset)
         return played - ready, ready - begun + time.perf_counter() - played
 
     with precision(first.dtype), tempfile.TemporaryDirectory() as folder:
-        chunk = chunking(problem, runs * len(experiments)).rounds
+        chunk = chunking(problem, runs * len(cells)).rounds
         cold = play(chunk, Path(folder))
         few = chunk if sum(cold) > PATIENCE / 2 else min(problem.horizon, MOST_CHUNKS * chunk)
         rounds, beside = play(few, Path(folder))

@@ -24,7 +24,8 @@ from typing import IO, NamedTuple
 
 from fedbandits.common import interrupts
 
-from .run import POLL, Batch, play_here
+from .batches import Batch, Workshop
+from .run import POLL, play_here
 from .sharing import Missing, Task
 from .store import SweepError, Trace
 
@@ -152,10 +153,11 @@ def _read(text: str) -> dict[int, Task]:
 def main() -> int:
     """A process that plays: tasks come by standard input, results go to the folder."""
     tasks = _read(sys.stdin.readline())
+    (source,) = {task.batch.source for task in tasks.values()}
     try:
         with interrupts.command():
             threading.Thread(target=_stop_with_parent, daemon=True).start()
-            for _ in play_here(tasks):
+            for _ in play_here(tasks, Workshop(source)):
                 pass
     except KeyboardInterrupt:
         return 130

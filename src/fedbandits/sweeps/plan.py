@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedbandits.config.building import build
+from fedbandits.common.describe import canonical
+from fedbandits.config.building import Shared, build
+from fedbandits.config.document import Document, read_document
 from fedbandits.config.experiment import ConfigError, Experiment
-from fedbandits.config.grammar import Cell, Sweep, canonical, expand
-from fedbandits.config.reading import read_config
+from fedbandits.config.grammar import Cell, Sweep
+from fedbandits.config.identity import Contents
 
-from .identity import cell_hash, identity, made_here, shape_of
+from .identity import cell_hash, shape_of
 
 MOST_CELLS = 8
 """Cells of a batch: what is lost at most when a machine is."""
@@ -30,6 +32,7 @@ class Plan:
         config: what is in it, lists and all.
         sweep: its axes and cells.
         hashes: the name of every cell.
+        experiments: what every cell describes, built; cells share what they describe alike.
         batches: numbers of the cells that are played together. They depend on the whole sweep and
             on nothing else, so that a cell's numbers do not depend on what was done before.
     """
@@ -38,23 +41,37 @@ class Plan:
     config: dict[str, Any]
     sweep: Sweep
     hashes: tuple[str, ...]
+    experiments: tuple[Experiment, ...]
     batches: tuple[tuple[int, ...], ...]
 
 
 def make_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
-    """Read a sweep, build every cell once and refuse what cannot be played.
+    """The plan of a configuration file.
 
     Args:
         path: the configuration file.
         overrides: changes to it, as in `fb.config.load_config`.
     """
-    source = Path(path)
-    config = read_config(source, overrides)
-    sweep = expand(config, str(source))
-    hashes = tuple(cell_hash(cell.config, source.parent) for cell in sweep.cells)
+    return plan_of(read_document(path, overrides))
+
+
+def plan_of(document: Document) -> Plan:
+    """Build every cell of a sweep once and refuse what cannot be played.
+
+    Args:
+        document: the configuration file; where it sweeps nothing, it has one cell.
+    """
+    source, sweep = document.source, document.sweep
+    contents = Contents(source.parent)
+    hashes = tuple(cell_hash(cell.config, contents) for cell in sweep.cells)
     _refuse_twins(sweep.cells, hashes, source)
-    groups = _groups(sweep.cells, source, overrides)
-    return Plan(source, config, sweep, hashes, _batches(groups))
+    shared = Shared(contents)
+    experiments = tuple(_built(cell, document, shared) for cell in sweep.cells)
+    groups = [
+        (_kind(cell, experiment, contents), _room(experiment))
+        for cell, experiment in zip(sweep.cells, experiments, strict=True)
+    ]
+    return Plan(source, document.config, sweep, hashes, experiments, _batches(groups))
 
 
 def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) -> None:
@@ -69,27 +86,19 @@ def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) ->
         first[name] = cell
 
 
-def _groups(cells: Sequence[Cell], source: Path, overrides: Sequence[str]) -> list[tuple[str, int]]:
-    """For every cell what it must share with others to be played with them, and how many may be."""
-    made = made_here.within(source.parent)
-    # Those of one problem after one another: each is made once.
-    problems: dict[str, list[int]] = {}
-    for number, cell in enumerate(cells):
-        key = canonical(identity({"problem": cell.config.get("problem")}, source.parent))
-        problems.setdefault(key, []).append(number)
-    found: dict[int, tuple[str, int]] = {}
-    for number in (number for numbers in problems.values() for number in numbers):
-        cell = cells[number]
-        try:
-            experiment = build(cell.config, source, overrides, made)
-        except ConfigError as error:
-            if not cell.title:
-                raise
-            raise ConfigError(f"{error} (cell {cell.title})") from error
-        shared = {key: value for key, value in cell.config.items() if key != "algorithm"}
-        shape = [identity(shared, source.parent), shape_of(experiment.algorithm)]
-        found[number] = canonical(shape), _room(experiment)
-    return [found[number] for number in range(len(cells))]
+def _built(cell: Cell, document: Document, shared: Shared) -> Experiment:
+    try:
+        return build(cell.config, document.source, document.overrides, shared)
+    except ConfigError as error:
+        if not cell.title:
+            raise
+        raise ConfigError(f"{error} (cell {cell.title})") from error
+
+
+def _kind(cell: Cell, experiment: Experiment, contents: Contents) -> str:
+    """What a cell must share with others to be played with them."""
+    others = {key: value for key, value in cell.config.items() if key != "algorithm"}
+    return canonical([contents.identity(others), shape_of(experiment.algorithm)])
 
 
 def _room(experiment: Experiment) -> int:

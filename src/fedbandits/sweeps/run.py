@@ -11,14 +11,13 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fedbandits.common.interrupts import calm
-from fedbandits.config.building import build
 from fedbandits.config.experiment import Experiment
 
 from . import store
-from .identity import cell_hash, files_of, made_here
+from .batches import Batch, Experiments
 from .plan import Plan
 from .progress import CellProgress
 from .sharing import (
@@ -42,20 +41,6 @@ logger = logging.getLogger("fedbandits")
 
 POLL = 0.2
 """Seconds between two looks at what other processes have done."""
-
-
-class Batch(NamedTuple):
-    """Cells that are played together, as plain data that travels.
-
-    Attributes:
-        source: the configuration file, an absolute path.
-        configs: the configuration of every cell.
-        hashes: their names, which say what is in the files that the configurations name.
-    """
-
-    source: str
-    configs: list[dict[str, Any]]
-    hashes: list[str]
 
 
 class Played(NamedTuple):
@@ -110,7 +95,7 @@ def run_sweep(
     try:
         with (
             CellProgress(len(manifest.cells), len(done), progress) as bar,
-            closing(_play(tasks, folder, scheduler, jobs)) as played,
+            closing(_play(plan, tasks, folder, scheduler, jobs)) as played,
         ):
             for number in played:
                 missing = tasks[number].missing
@@ -143,7 +128,7 @@ def tasks_of(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> di
 
 
 def _play(
-    tasks: Mapping[int, Task], folder: Path, scheduler: str | None, jobs: int
+    plan: Plan, tasks: Mapping[int, Task], folder: Path, scheduler: str | None, jobs: int
 ) -> Generator[int]:
     """The numbers of batches, each as soon as all its cells are done or have failed."""
     if not tasks:
@@ -163,14 +148,16 @@ def _play(
 
         yield from play_in_processes(tasks, min(jobs, len(tasks)))
     else:
-        yield from play_here(tasks)
+        built = dict(zip(plan.hashes, plan.experiments, strict=True))
+        yield from play_here(tasks, lambda batch: [built[name] for name in batch.hashes])
 
 
-def play_here(tasks: Mapping[int, Task]) -> Generator[int]:
+def play_here(tasks: Mapping[int, Task], experiments: Experiments) -> Generator[int]:
     """Play, in this process, batches that no other process plays; wait for those that others do.
 
     Args:
         tasks: batches by number.
+        experiments: gives what their cells describe.
 
     Yields:
         the number of each batch as soon as all its cells are done or have failed.
@@ -186,7 +173,7 @@ def play_here(tasks: Mapping[int, Task]) -> Generator[int]:
                     if not mine:
                         continue
                     if not task.settled():
-                        _save(task, play_batch(task.batch, task.place))
+                        _save(task, play_batch(task.batch, experiments, task.place))
                     leave(task.place)
                 del left[number]
                 yield number
@@ -220,46 +207,50 @@ def _safe(manifest: store.Manifest, folder: Path, command: Sequence[str]) -> str
     )
 
 
-def play_batch(batch: Batch, checkpoint: Path | None = None) -> list[Played]:
+def play_batch(
+    batch: Batch, experiments: Experiments, checkpoint: Path | None = None
+) -> list[Played]:
     """Play the cells of a batch by one call; if it fails, one by one to find which of them does.
 
     Args:
         batch: cells that differ in numbers of their algorithms alone.
+        experiments: gives what they describe.
         checkpoint: folder from which it goes on if it was interrupted. If it then fails, it starts
             anew: that may be the checkpoint's fault.
 
     Returns:
         what came of each, in their order.
     """
+    try:
+        cells = experiments(batch)
+    except Exception as error:  # whatever it is, other batches may be fine
+        return [Played(None, in_one_line(error))] * len(batch.hashes)
     resumed = checkpoint is not None and any(kept_in(checkpoint))
-    together = _attempt(batch, checkpoint)
+    together = _attempt(cells, checkpoint)
     if together[0].dataset is None and checkpoint is not None and resumed:
         for file in kept_in(checkpoint):
             file.unlink()
-        together = _attempt(batch, checkpoint)
-    if together[0].dataset is not None or len(batch.configs) == 1:
+        together = _attempt(cells, checkpoint)
+    if together[0].dataset is not None or len(cells) == 1:
         return together
-    alone = [
-        _attempt(Batch(batch.source, [config], [name]))[0]
-        for config, name in zip(batch.configs, batch.hashes, strict=True)
-    ]
-    if len(alone) > 1 and all(outcome.dataset is not None for outcome in alone):
+    alone = [_attempt([cell])[0] for cell in cells]
+    if all(outcome.dataset is not None for outcome in alone):
         # No cell's fault. If it has passed, they are played as an undisturbed sweep plays them.
-        together = _attempt(batch)
+        together = _attempt(cells)
         return together if together[0].dataset is not None else alone
     return alone
 
 
-def _attempt(batch: Batch, checkpoint: Path | None = None) -> list[Played]:
+def _attempt(cells: Sequence[Experiment], checkpoint: Path | None = None) -> list[Played]:
     """The results of all cells, or for all of them the same error."""
     from fedbandits.engine.checkpoint import CheckpointError
 
     try:
-        return [Played(result.dataset) for result in _simulate(batch, checkpoint)]
+        return [Played(result.dataset) for result in _simulate(cells, checkpoint)]
     except CheckpointError:  # no cell's fault, and no other batch would fare better
         raise
-    except Exception as error:  # whatever it is, other batches may be fine
-        return [Played(None, in_one_line(error))] * len(batch.configs)
+    except Exception as error:  # as above
+        return [Played(None, in_one_line(error))] * len(cells)
 
 
 def in_one_line(error: Exception) -> str:
@@ -267,17 +258,16 @@ def in_one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
+def _simulate(cells: Sequence[Experiment], checkpoint: Path | None) -> list[Result]:
     from fedbandits.engine.each import simulate_each
     from fedbandits.engine.over_draws import simulate_over_draws
 
-    experiments = built(batch)
-    first = experiments[0]
+    first = cells[0]
 
     def play(problem: Problem, seed: int) -> list[Result]:
         return simulate_each(
             problem,
-            [experiment.algorithm for experiment in experiments],
+            [cell.algorithm for cell in cells],
             first.gossip,
             first.runs,
             seed,
@@ -291,17 +281,3 @@ def _simulate(batch: Batch, checkpoint: Path | None) -> list[Result]:
         return play(first.problem, first.seed)
     kept = None if checkpoint is None else checkpoint / "draw"
     return simulate_over_draws(play, first.problem, first.seed, first.draws, kept)
-
-
-def built(batch: Batch) -> list[Experiment]:
-    """The experiments of a batch; what they share with each other and with others is made once."""
-    source = Path(batch.source)
-    for config, name in zip(batch.configs, batch.hashes, strict=True):
-        if cell_hash(config, source.parent) != name:
-            files = ", ".join(str(source.parent / file) for file in files_of(config))
-            raise ValueError(
-                f"{files} is not here, or not what it was when the sweep began; put it back, or "
-                "run the sweep again"
-            )
-    made = made_here.within(source.parent)
-    return [build(config, source, made=made) for config in batch.configs]

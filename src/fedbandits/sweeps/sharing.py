@@ -14,13 +14,11 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from . import store
+from .batches import Batch
 from .store import SweepError, Trace
-
-if TYPE_CHECKING:
-    from .run import Batch
 
 UNDER_WAY = "under_way"
 """The folder of what is being played, inside the sweep's."""

@@ -2,9 +2,9 @@
 
 `choose` plays all candidates side by side on tuning seeds; `report` plays the winner and what was
 given on fresh ones. A seed is that of the agents' randomness and, where the problem draws its
-losses from one (a field `seed`), of the losses: these are drawn anew from the same instance, whose
-means, best arms and active agents stay. Losses that are stored or computed are the same throughout;
-what was tuned has then seen them.
+losses from one (`problem.loss_seed`), of the losses: these are drawn anew from the same instance,
+whose means, best arms and active agents stay. Losses that are stored or computed are the same
+throughout; what was tuned has then seen them.
 """
 
 from fedbandits.problems.redrawn import draws_losses, redraw

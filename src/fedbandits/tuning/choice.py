@@ -15,7 +15,7 @@ from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
-from fedbandits.problems.redrawn import draws_losses, redraw
+from fedbandits.problems.redrawn import draws_losses
 
 from . import knobs
 from .knobs import Edge
@@ -107,7 +107,7 @@ def choose(
         algorithm: what is tuned.
         gossip: the network and its matrix.
         candidates: exactly these instead of a grid.
-        ranges: of the grid, by parameter, instead of `knobs.RANGES`.
+        ranges: of the grid, by parameter, instead of the declared ones.
         budget: the most candidates, what was given included.
         runs: of each candidate on each draw.
         draws: how many draws of the losses; stored losses are played once, with all runs.
@@ -155,7 +155,7 @@ def choose(
         )
     regret = np.empty((len(played), len(seeds)))
     for d, drawn in enumerate(seeds):
-        results = play(redraw(problem, drawn), played, gossip, runs, drawn, dtype, progress)
+        results = play(problem.redraw(drawn), played, gossip, runs, drawn, dtype, progress)
         regret[:, d] = [at_end(result).mean() for result in results]
     means = regret.mean(axis=1)
     best = int(means.argmin())

@@ -14,10 +14,10 @@ from fedbandits.common.describe import describe
 from fedbandits.common.files import atomic_path
 from fedbandits.common.interrupts import calm
 from fedbandits.common.toml import toml_text
-from fedbandits.config.building import load_config
 from fedbandits.config.catalogue import THEOREM
+from fedbandits.config.document import read_document
 from fedbandits.config.experiment import ConfigError, Experiment
-from fedbandits.config.reading import read_config
+from fedbandits.config.identity import moved
 from fedbandits.config.replacing import refuse_present
 
 from . import knobs
@@ -128,32 +128,26 @@ def request(
     """
     source = Path(path)
     wanted = dict(knobs.parse_range(text) for text in ranges)
-    experiment = load_config(source, overrides)
+    document = read_document(source, overrides)
+    experiment = document.experiment()
     if experiment.draws is not None:
         raise ConfigError(f"{source}: tune draws the losses anew by itself; leave draws out")
-    config = _tables(source, overrides)
-    if config["algorithm"].get(THEOREM):
+    if document.tables["algorithm"].get(THEOREM):
         raise ConfigError(
             f"{source} [algorithm]: {THEOREM} chooses the rates itself; remove it to tune them"
         )
     files = Files(*(Path(out) / f"{source.stem}.{end}" for end in _ENDINGS))
     if not force:
         refuse_present(files)
-    return Request(source, config, experiment, wanted, files, force)
+    return Request(source, document.tables, experiment, wanted, files, force)
 
 
 _ENDINGS = ("tuned.toml", "candidates.csv", "fresh.csv", "fresh.nc")
 
 
-def _tables(source: Path, overrides: Sequence[str]) -> dict[str, Any]:
-    from fedbandits.config.grammar import expand
-
-    return dict(expand(read_config(source, overrides), str(source)).cells[0].config)
-
-
 def _changed(winner: AnyAlgorithm, given: AnyAlgorithm) -> dict[str, Any]:
     """The parameters that tuning changed, as a configuration file has them."""
-    tuned = {name: getattr(winner, name) for name in knobs.KNOBS if hasattr(winner, name)}
+    tuned = {name: getattr(winner, name) for name in winner.tunable}
     return {
         name: _plain(value)
         for name, value in tuned.items()
@@ -176,8 +170,6 @@ def _plain(value: Any) -> Any:
 
 
 def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Report) -> None:
-    from fedbandits.sweeps.identity import moved
-
     source, files = asked.source, asked.files
     # The configuration comes last: where it is, all of it is.
     for path, table in ((files.candidates, choice.table()), (files.fresh, said.table())):

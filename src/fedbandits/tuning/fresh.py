@@ -15,7 +15,7 @@ from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
-from fedbandits.problems.redrawn import draws_losses, redraw
+from fedbandits.problems.redrawn import draws_losses
 
 from .play import at_end, play
 from .seeds import in_words, stage_seeds
@@ -129,7 +129,7 @@ def report(
     both = [tuned] if describe(tuned) == describe(given) else [tuned, given]
     pairs = []
     for drawn in seeds:
-        played = play(redraw(problem, drawn), both, gossip, runs, drawn, dtype, progress)
+        played = play(problem.redraw(drawn), both, gossip, runs, drawn, dtype, progress)
         pairs.append((played[0], played[-1]))
     return Report(tuple(a for a, _ in pairs), tuple(b for _, b in pairs), seeds, redrawn)
 

@@ -1,11 +1,9 @@
-"""What can be tuned in an algorithm, found by the names of its fields, and a grid over it."""
+"""A grid over what an algorithm declares as tunable."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,26 +11,8 @@ import numpy as np
 
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.algorithms.base import Setting
+from fedbandits.algorithms.tunable import Tunable, short
 from fedbandits.common import checks
-from fedbandits.schedules import Constant, Power
-
-KNOBS = ("learning_rate", "block", "exploration", "entropy_scale", "tsallis_scale")
-"""The fields that are tuned. A budget is shared among those an algorithm has, in this order. The
-scales are of 1/rates: FedFTRL's, which has two."""
-
-RANGES = {
-    "learning_rate": (0.003, 3.0),
-    "exploration": (0.001, 0.3),
-    "entropy_scale": (0.0001, 10.0),
-    "tsallis_scale": (0.0001, 10.0),
-}
-"""Where constants are looked for; for exploration c of c · t^(-a), with the algorithm's own a."""
-
-_BLOCKS = 8.0
-"""Blocks are looked for from an eighth of the length that `set_up` chose to eight times of it."""
-
-_FAVOUR = 2.0
-"""So many times as many values of the learning rate as of each of the others, about."""
 
 
 class Knob(NamedTuple):
@@ -67,6 +47,14 @@ class Edge(NamedTuple):
     wider: tuple[float, float]
 
 
+class _Field(NamedTuple):
+    """A field that is searched: how, its value now, and from where to where."""
+
+    declared: Tunable
+    current: Any
+    span: tuple[float, float]
+
+
 def grid(
     algorithm: AnyAlgorithm,
     setting: Setting,
@@ -93,56 +81,45 @@ def grid(
         >>> grid(fb.GossipUCB(), Setting(20, 36), 3000, 24)
         Traceback (most recent call last):
             ...
-        ValueError: GossipUCB has nothing to tune: it has no learning_rate, block, exploration, ...
+        ValueError: GossipUCB has nothing to tune: it declares nothing as tunable
     """
-    kind, given = type(algorithm).__name__, dict(ranges or {})
-    # A block whose length nobody knows has no range.
-    fields = {
-        name: value
-        for name, value in tunable(algorithm, setting).items()
-        if name != "block" or value is not None or name in given
-    }
-    if not fields:
-        raise ValueError(
-            f"{kind} has nothing to tune: it has no {', '.join(KNOBS[:-1])} or {KNOBS[-1]}"
-        )
+    kind = type(algorithm).__name__
+    if not algorithm.tunable:
+        raise ValueError(f"{kind} has nothing to tune: it declares nothing as tunable")
+    given = dict(ranges or {})
     for name in given:
-        if name not in fields:
-            raise ValueError(f"{kind} has no {name} to tune, only {', '.join(fields)}")
-    counts = dict(zip(fields, share(size, list(fields)), strict=True))
+        if name not in algorithm.tunable:
+            raise ValueError(f"{kind} has no {name} to tune, only {', '.join(algorithm.tunable)}")
+    ready = algorithm.set_up(setting)
+    fields: dict[str, _Field] = {}
+    for name, declared in algorithm.tunable.items():
+        current = getattr(ready, name)
+        span = _checked(name, given[name]) if name in given else declared.range(current)
+        if span is not None:  # nobody knows how long a block is that `set_up` leaves open
+            fields[name] = _Field(declared, current, span)
+    if not fields:
+        raise ValueError(f"{kind} needs a range to tune {', '.join(algorithm.tunable)}; give one")
+    shares = share(size, [field.declared.weight for field in fields.values()])
+    counts = dict(zip(fields, shares, strict=True))
     # Where there is room for one value only, the algorithm's own is as good as any.
     searched = [name for name in fields if counts[name] > 1 or name in given] or list(fields)[:1]
-    return [_knob(name, fields[name], given.get(name), counts[name], horizon) for name in searched]
+    return [_knob(name, fields[name], counts[name], horizon) for name in searched]
 
 
-def tunable(algorithm: AnyAlgorithm, setting: Setting) -> dict[str, Any]:
-    """The parameters that can be tuned, with their values on this network.
-
-    Example:
-        >>> import fedbandits as fb
-        >>> list(tunable(fb.FedExp3(), Setting(20, 36))), tunable(fb.Uniform(), Setting(20, 36))
-        (['learning_rate', 'exploration'], {})
-    """
-    ready: Any = algorithm.set_up(setting)  # a dataclass, as every algorithm is
-    traced = {f.name for f in dataclasses.fields(ready) if not f.metadata.get("static")}
-    return {name: getattr(ready, name) for name in KNOBS if name in traced}
-
-
-def share(size: int, names: Sequence[str]) -> list[int]:
+def share(size: int, weights: Sequence[float]) -> list[int]:
     """How many values each parameter gets: a product of at most `size`.
 
     Example:
-        >>> share(24, ["learning_rate"])
+        >>> share(24, [1])
         [24]
-        >>> share(24, ["learning_rate", "exploration"])
+        >>> share(24, [2, 1])
         [8, 3]
-        >>> share(24, ["learning_rate", "block", "exploration"])
+        >>> share(24, [2, 1, 1])
         [6, 2, 2]
     """
-    counts = [1] * len(names)
-    weights = [_FAVOUR if name == KNOBS[0] else 1.0 for name in names]
+    counts = [1] * len(weights)
     while True:
-        order = sorted(range(len(names)), key=lambda k: counts[k] / weights[k])
+        order = sorted(range(len(weights)), key=lambda k: counts[k] / weights[k])
         fitting = [k for k in order if math.prod(counts) // counts[k] * (counts[k] + 1) <= size]
         if not fitting:
             return counts
@@ -171,7 +148,7 @@ def edges(knobs: Sequence[Knob], number: int) -> tuple[Edge, ...]:
         half = math.sqrt(high / low)
         wider = (max(value / half, knob.limits[0]), min(value * half, knob.limits[1]))
         side = "smallest" if value == low else "largest"
-        found.append(Edge(knob.name, value, side, (_short(wider[0]), _short(wider[1]))))
+        found.append(Edge(knob.name, value, side, (short(wider[0]), short(wider[1]))))
     return tuple(found)
 
 
@@ -189,30 +166,23 @@ def parse_range(text: str) -> tuple[str, tuple[float, float]]:
         raise ValueError(
             f"--range {text}: expected KNOB=LOW:HIGH, for example --range learning_rate=0.1:10"
         ) from None
-    if name not in KNOBS:
-        raise ValueError(f"--range {text}: {name!r} is not one of {', '.join(KNOBS)}")
     return name, (low, high)
 
 
-def _knob(
-    name: str, current: Any, wanted: tuple[float, float] | None, count: int, horizon: int
-) -> Knob:
-    limits = (1.0, float(horizon)) if name == "block" else (0.0, math.inf)
-    if name == "exploration" and isinstance(current, numbers.Real):
-        limits = (0.0, 1.0)  # a probability
-    if wanted is not None:
-        low, high = (checks.number(limit, f"the range of {name}") for limit in wanted)
-        if not 0 < low < high < math.inf:
-            raise ValueError(f"the range of {name} must have 0 < low < high, not {low} and {high}")
-    elif name == "block":
-        low, high = float(current) / _BLOCKS, float(current) * _BLOCKS
-    else:
-        low, high = RANGES[name]
-    low, high = (min(max(limit, limits[0]), limits[1]) for limit in (low, high))
-    rounded = round if name == "block" else _short
+def _checked(name: str, span: tuple[float, float]) -> tuple[float, float]:
+    low, high = (checks.number(limit, f"the range of {name}") for limit in span)
+    if not 0 < low < high < math.inf:
+        raise ValueError(f"the range of {name} must have 0 < low < high, not {low} and {high}")
+    return low, high
+
+
+def _knob(name: str, field: _Field, count: int, horizon: int) -> Knob:
+    declared, current = field.declared, field.current
+    limits = declared.limits(current, horizon)
+    low, high = (min(max(limit, limits[0]), limits[1]) for limit in field.span)
     # Short blocks may coincide.
-    tried = tuple(dict.fromkeys(float(rounded(value)) for value in _spaced(low, high, count)))
-    return Knob(name, tried, tuple(_value(name, x, current) for x in tried), limits)
+    tried = tuple(dict.fromkeys(declared.rounded(value) for value in _spaced(low, high, count)))
+    return Knob(name, tried, tuple(declared.value(x, current) for x in tried), limits)
 
 
 def _spaced(low: float, high: float, count: int) -> list[float]:
@@ -226,19 +196,3 @@ def _spaced(low: float, high: float, count: int) -> list[float]:
     if count >= 3:
         places = [i / (count - 1) for i in range(count)]
     return [low * (high / low) ** place for place in places]
-
-
-def _value(name: str, number: float, current: Any) -> Any:
-    """A number as the field takes it: a whole number, a plain one, or a schedule."""
-    if name == "block":
-        return int(number)
-    if isinstance(current, numbers.Real):
-        return number
-    if name == "exploration":
-        return Power(number, current.a if isinstance(current, Power) else 1 / 3)
-    return Constant(number)
-
-
-def _short(value: float) -> float:
-    """Three digits: what is found will be written and read."""
-    return float(f"{value:.3g}")

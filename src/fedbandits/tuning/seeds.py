@@ -8,7 +8,6 @@ import numpy as np
 
 from fedbandits.common import checks
 from fedbandits.problems import Problem
-from fedbandits.problems.redrawn import seed_of
 
 
 def stage_seeds(
@@ -24,8 +23,7 @@ def stage_seeds(
     """
     count = checks.whole(count, "draws", least=1)
     seed = checks.seed32(seed)
-    own = seed_of(problem)
-    avoided = {seed} if own is None else {seed, own}
+    avoided = {seed, problem.loss_seed}
     parity = 0 if stage == "tuning" else 1
     # Words that are the same or avoided are rare; twice as many and some are always enough.
     drawn = np.random.SeedSequence([seed, parity]).generate_state(2 * count + 8)

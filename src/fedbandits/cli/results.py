@@ -1,0 +1,117 @@
+"""What was played: the cells of a sweep, curves in a figure, bounds beside the regret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedbandits import config
+from fedbandits.common.files import atomic_write
+
+from . import tables, writing
+from .options import Changes, Config
+from .saying import say, say_written, terminal
+
+if TYPE_CHECKING:
+    from fedbandits.results.result import Result
+
+
+def results(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a sweep wrote.")],
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write all cells into this file; - prints them instead."),
+    ] = None,
+) -> None:
+    """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
+
+    \b
+    Examples:
+      fedbandits results out/sweep
+      fedbandits results out/sweep --csv cells.csv
+    """  # noqa: D301
+    from fedbandits.sweeps import listing, store
+
+    manifest = store.read_manifest(folder)
+    said = store.status(folder, manifest)
+    if csv == Path("-"):
+        typer.echo(listing.as_csv(folder, manifest, said), nl=False)
+        return
+    console = terminal()
+    for table in tables.sweep_tables(folder, manifest, said, console.width):
+        console.print(table)
+    for path, fault in said.damaged:
+        say(f"{path} {fault}; its cell counts as missing", "yellow")
+    say(tables.sweep_line(folder, said))
+    if said.others:
+        more = "1 more result is" if said.others == 1 else f"{said.others} more results are"
+        say(f"{more} of cells that are no longer in the sweep")
+    if said.failed or said.missing:
+        say(f"to play the rest: {store.shown_command(manifest, folder)}")
+    if csv is not None:
+        with atomic_write(csv) as file:
+            file.write(listing.as_csv(folder, manifest, said).encode())
+        say_written([csv])
+
+
+def bounds(
+    file: Config,
+    changes: Changes = None,
+) -> None:
+    """Simulate a configuration and print the paper's bounds beside the measured regret.
+
+    \b
+    Examples:
+      fedbandits bounds examples/grid.toml
+      fedbandits bounds grid.toml --set problem.arms=2 --set problem.horizon=30000
+    """  # noqa: D301
+    experiment = config.load_config(file, changes or ())
+    if experiment.gossip is None:
+        raise config.ConfigError(f"{file}: bounds need a [network] and a [gossip]; add them")
+    terminal().print(tables.bounds_table(experiment.simulate()))
+
+
+def plot(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="RESULT.nc|DIR", help="Saved results, and sweeps.")
+    ],
+    out: Annotated[Path, typer.Option(help="The figure to write (.pdf, .png, .svg).")] = Path(
+        "out/regret.pdf"
+    ),
+    label: Annotated[
+        list[str] | None, typer.Option(help="Name of a curve: one per result, in their order.")
+    ] = None,
+) -> None:
+    """Draw the regret of several results into one figure.
+
+    Without labels, results of one algorithm are told apart by what differs in their configurations.
+    The folder of a sweep stands for all its cells that are done, named by their values.
+
+    \b
+    Examples:
+      fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
+      fedbandits plot out/sweep
+    """  # noqa: D301
+    from fedbandits.results.comparison import named
+    from fedbandits.results.plots import plot_regret
+    from fedbandits.results.result import load
+    from fedbandits.sweeps.listing import curves
+
+    shown = curves(files)
+    results = [load(file) for file, _ in shown]
+    writing.save_plot(plot_regret(named(results, label or _labels(shown, results))), out)
+    say_written([out])
+
+
+def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:
+    """Cells of a sweep by their values, other results by what tells them apart."""
+    from fedbandits.results.comparison import named
+
+    both = list(zip(shown, results, strict=True))
+    others = [(file.stem, result) for (file, name), result in both if not name]
+    if not others:
+        return [name for _, name in shown]
+    told = iter(named([result for _, result in others], None, [stem for stem, _ in others]))
+    return [name or next(told) for _, name in shown]

@@ -1,0 +1,133 @@
+"""What the parameters of a constructor take, by their type hints."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from fedbandits.problems import Problem
+from fedbandits.schedules import Schedule
+
+from .catalogue import REGISTRIES, Registry
+
+TABLES: Mapping[type, Registry] = {
+    Schedule: REGISTRIES["schedule"],
+    Problem: REGISTRIES["problem"],
+}
+"""What a table stands for, where a parameter takes an object of this type."""
+
+
+class Accepts(NamedTuple):
+    """What a parameter takes beside a number, a text or a truth value.
+
+    Attributes:
+        file: whether a text is the name of a file.
+        table: what a table names; None where it is no constructor's.
+        lists: whether a list is one value, which a bare list does not sweep then.
+    """
+
+    file: bool = False
+    table: Registry | None = None
+    lists: bool = False
+
+    def or_else(self, other: Accepts) -> Accepts:
+        """What one of the two takes."""
+        return Accepts(
+            self.file or other.file, self.table or other.table, self.lists or other.lists
+        )
+
+
+PLAIN = Accepts()
+"""Of a parameter that takes none of these, or that is not there."""
+
+
+def accepted(registry: Registry, name: Any) -> dict[str, Accepts]:
+    """What each parameter of the constructor of that name takes; nothing where there is none.
+
+    Example:
+        >>> from fedbandits import networks
+        >>> accepted(networks.REGISTRY, "read_graphml")
+        {'path': Accepts(file=True, table=None, lists=False)}
+        >>> accepted(networks.REGISTRY, "read_grafml")
+        {}
+    """
+    if not isinstance(name, str) or name not in registry:
+        return {}
+    return parameters_of(registry[name])
+
+
+@cache  # a sweep asks for every cell
+def parameters_of(make: Callable[..., Any]) -> dict[str, Accepts]:
+    """What each parameter of a constructor takes.
+
+    Example:
+        >>> from fedbandits import Exp3
+        >>> parameters_of(Exp3)["learning_rate"].table is TABLES[Schedule]
+        True
+    """
+    hints = _hints(make)
+    return {
+        key: _accepts(hints[key]) if key in hints else PLAIN
+        for key in inspect.signature(make).parameters
+    }
+
+
+def _accepts(hint: Any) -> Accepts:
+    """What a hint allows.
+
+    Example:
+        >>> _accepts(str | Path | None).file, _accepts(int | list[int]).lists
+        (True, True)
+        >>> _accepts(Mapping[str, list[str]])
+        Accepts(file=False, table=None, lists=False)
+    """
+    kinds = list(_alternatives(hint))
+    tables = [registry for kind, registry in TABLES.items() if kind in kinds]
+    return Accepts(Path in kinds, tables[0] if tables else None, any(map(_is_list, kinds)))
+
+
+def _alternatives(hint: Any) -> Iterator[Any]:
+    """The members of a union, without their own parameters; of anything else itself."""
+    if get_origin(hint) in (Union, types.UnionType):
+        for member in get_args(hint):
+            yield from _alternatives(member)
+    else:
+        yield get_origin(hint) or hint
+
+
+def _is_list(kind: Any) -> bool:
+    if kind is Any:
+        return True
+    whole = (str, bytes, Mapping)  # these can be gone through too
+    return isinstance(kind, type) and issubclass(kind, Iterable) and not issubclass(kind, whole)
+
+
+class _Anything(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):  # Python asks, not a type hint
+            raise AttributeError(name)
+        return cls
+
+
+class _Unloaded(metaclass=_Anything):
+    """In the place of what is imported for type checkers alone, such as pandas.
+
+    Importing it would take a second, and no configuration can hold one.
+    """
+
+
+def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+    bare = inspect.unwrap(make)
+    target = bare.__init__ if inspect.isclass(bare) else bare
+    unloaded: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(target, localns=unloaded)
+        except NameError as error:
+            if error.name is None or error.name in unloaded:
+                raise
+            unloaded[error.name] = _Unloaded

@@ -1,0 +1,118 @@
+"""What a configuration is, however it is written: its values, and the contents of its files.
+
+Not the folder it lies in, nor the order of its keys, nor whether a number is written 1 or 1.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedbandits.common.describe import canonical
+
+from .accepting import PLAIN, accepted
+from .catalogue import REGISTRIES, SECTIONS, Registry
+
+
+class Contents:
+    """What is in the files that configurations name. Each file is read once.
+
+    Args:
+        folder: names of files are relative to this.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._hashes: dict[Path, str | None] = {}
+
+    def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration, or some of its sections, with every file replaced by what is in it."""
+        plain: dict[str, Any] = _numbers_alike(_with_files(config, self._content))
+        return plain
+
+    def _content(self, name: str) -> dict[str, str]:
+        path = self._folder / name
+        if path not in self._hashes:
+            self._hashes[path] = content_hash(path)
+        found = self._hashes[path]
+        return {"missing": name} if found is None else {"content": found}
+
+
+def content_hash(path: Path) -> str | None:
+    """SHA-256 of a file, or of all files of a folder with their names; None if there is none."""
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        names = {file.relative_to(path).as_posix(): content_hash(file) for file in inside}
+        return hashlib.sha256(canonical(names).encode()).hexdigest()
+    if not path.is_file():
+        return None  # its constructor says so in better words
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def files_of(config: Mapping[str, Any]) -> list[str]:
+    """The files that a configuration names.
+
+    Example:
+        >>> files_of({"network": {"name": "read_graphml", "path": "friends.graphml"}})
+        ['friends.graphml']
+    """
+    files: list[str] = []
+    _with_files(config, files.append)
+    return files
+
+
+def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
+    """The configuration for a file in another folder: names of files are relative to that.
+
+    Example:
+        >>> network = {"name": "read_graphml", "path": "friends.graphml"}
+        >>> moved({"network": network}, Path("here"), Path("here/out"))["network"]["path"]
+        '../friends.graphml'
+    """
+
+    def seen_from_there(name: str) -> str:
+        if Path(name).is_absolute():
+            return name
+        return Path(os.path.relpath(folder / name, to)).as_posix()
+
+    return _with_files(config, seen_from_there)
+
+
+def _numbers_alike(value: Any) -> Any:
+    """Whole numbers as floats, wherever they stand; those that no float holds stay."""
+    if isinstance(value, Mapping):
+        return {key: _numbers_alike(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers_alike(item) for item in value]
+    whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    return float(value) if whole else value
+
+
+def _with_files(config: Mapping[str, Any], replace: Callable[[str], Any]) -> dict[str, Any]:
+    """A copy of the configuration with something else in the place of every name of a file."""
+    return {
+        key: _table(value, REGISTRIES[key], replace)
+        if key in SECTIONS and isinstance(value, Mapping)
+        else value
+        for key, value in config.items()
+    }
+
+
+def _table(
+    table: Mapping[str, Any], registry: Registry, replace: Callable[[str], Any]
+) -> dict[str, Any]:
+    takes = accepted(registry, table.get("name"))
+    plain: dict[str, Any] = {}
+    for key, value in table.items():
+        accepts = takes.get(key, PLAIN)
+        if isinstance(value, str) and accepts.file:
+            plain[key] = replace(value)
+        elif isinstance(value, Mapping) and accepts.table is not None:
+            plain[key] = _table(value, accepts.table, replace)
+        else:
+            plain[key] = value
+    return plain

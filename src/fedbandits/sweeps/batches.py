@@ -1,0 +1,58 @@
+"""Cells that are played together: as plain data on their way, as experiments where they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedbandits.config.building import Shared, build
+from fedbandits.config.experiment import Experiment
+from fedbandits.config.identity import Contents, files_of
+
+from .identity import cell_hash
+
+
+class Batch(NamedTuple):
+    """Cells that are played together, as plain data that travels.
+
+    Attributes:
+        source: the configuration file, an absolute path.
+        configs: the configuration of every cell.
+        hashes: their names, which say what is in the files that the configurations name.
+    """
+
+    source: str
+    configs: list[dict[str, Any]]
+    hashes: list[str]
+
+
+Experiments = Callable[[Batch], Sequence[Experiment]]
+"""Gives what the cells of a batch describe."""
+
+
+class Workshop:
+    """Builds batches of one sweep in a process that did not plan it.
+
+    What the batches share is made once, as long as this object lives.
+
+    Args:
+        source: the configuration file that the batches are from.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = Path(source)
+        self._contents = Contents(self._source.parent)
+        self._shared = Shared(self._contents)
+
+    def __call__(self, batch: Batch) -> list[Experiment]:
+        """What the cells describe; refused if their files are not what the plan was made of."""
+        folder = self._source.parent
+        for config, name in zip(batch.configs, batch.hashes, strict=True):
+            if cell_hash(config, self._contents) != name:
+                files = ", ".join(str(folder / file) for file in files_of(config))
+                raise ValueError(
+                    f"{files} is not here, or not what it was when the sweep began; put it back, "
+                    "or run the sweep again"
+                )
+        return [build(config, self._source, made=self._shared) for config in batch.configs]

@@ -1,0 +1,154 @@
+"""What each theorem says of a run of the algorithms it is about.
+
+An algorithm names its theorem in `Algorithm.theorem`; what a result file holds of a run is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fedbandits import algorithms, schedules
+from fedbandits.gossip import acceleration as accelerated
+from fedbandits.gossip.base import Gossip
+
+from . import bounds
+
+SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Power)}
+"""Rates of the round alone, which the sum before tuning can be computed for."""
+
+
+class Run(NamedTuple):
+    """What a theorem has to know.
+
+    Attributes:
+        gossip: the network and its matrix.
+        arms: K.
+        horizon: T.
+        algorithm: its name and parameters, as plain data.
+    """
+
+    gossip: Gossip
+    arms: int
+    horizon: int
+    algorithm: Mapping[str, Any]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """K and T, for functions of `bounds`."""
+        return {"arms": self.arms, "horizon": self.horizon}
+
+
+class Row(NamedTuple):
+    """A bound, and what it holds for or why it says nothing."""
+
+    value: float
+    remark: str
+
+
+def _always(run: Run) -> bool:  # noqa: ARG001
+    return True
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """An upper bound on the regret of one kind of algorithm.
+
+    Attributes:
+        rows: by name, what it says of a run.
+        applies: whether it is about this run.
+        curve: its bound by gossip, K and T, where it is drawn over time.
+        title: what a plot calls it.
+    """
+
+    rows: Callable[[Run], dict[str, Row]]
+    applies: Callable[[Run], bool] = _always
+    curve: Callable[..., float] | None = None
+    title: str = ""
+
+
+def theorem_of(run: Run) -> Theorem | None:
+    """The theorem that speaks of a run; None where there is none."""
+    kind = algorithms.REGISTRY.get(run.algorithm["name"])
+    if kind is None or kind.theorem is None:
+        return None
+    found = THEOREMS[kind.theorem]
+    return found if found.applies(run) else None
+
+
+def _doubly_adversarial(run: Run) -> dict[str, Row]:
+    rates = bounds.theorem_rates(run.gossip, **run.sizes)
+    value = bounds.upper_bound(run.gossip, **run.sizes)
+    needed = bounds.horizon_needed(run.gossip, arms=run.arms)
+    assumed = "γ_T <= 1 holds"
+    if rates.exploration_at_horizon > 1:
+        assumed = f"γ_T <= 1 does not hold before T = {needed:,.0f}"
+    remark = f"with the theorem's rates; {assumed}"
+    rows = {"Theorem 3, upper bound": _row(value, remark, run)}
+    own = _own_rates(run)
+    if own is not None:
+        value = bounds.upper_bound_before_tuning(run.gossip, **run.sizes, **own)
+        rows["Theorem 3 before tuning"] = _row(value, "with the rates of this run", run)
+    return rows
+
+
+def _own_rates(run: Run) -> dict[str, Any] | None:
+    """The rates of a run, where they are functions of the round alone."""
+    rates = {key: dict(run.algorithm[key]) for key in ("learning_rate", "exploration")}
+    names = {key: rate.pop("name") for key, rate in rates.items()}
+    if not set(names.values()) <= set(SCHEDULES):
+        return None
+    return {key: SCHEDULES[names[key]](**rate) for key, rate in rates.items()}
+
+
+def _full_information(run: Run) -> dict[str, Row]:
+    value = bounds.upper_bound_full_information(run.gossip, **run.sizes)
+    return {"upper bound, full information": _row(value, "with the rate of from_theorem", run)}
+
+
+def _block_gossip(run: Run) -> dict[str, Row]:
+    value = bounds.block_gossip_bound(run.gossip, **run.sizes)
+    block = bounds.block_gossip_rates(run.gossip, **run.sizes).block
+    remark = f"as its paper states it, with B = {block:,} and the other constants of from_theorem"
+    return {"upper bound of BlockGossip": _row(value, remark, run)}
+
+
+def _block_gossip_applies(run: Run) -> bool:
+    """Whether it is about this regulariser and this matrix."""
+    if run.algorithm["regulariser"] != "minimax" or run.gossip.random:
+        return False
+    return accelerated.positive_semidefinite(run.gossip)
+
+
+def _delayed(run: Run) -> dict[str, Row]:
+    delay = run.algorithm["hops"]
+    value = bounds.delayed_ftrl_bound(**run.sizes, delay=delay)
+    remark = f"one agent, a delay of {delay}"
+    return {"Zimmert and Seldin, upper bound": _row(value, remark, run)}
+
+
+def _row(value: float, remark: str, run: Run) -> Row:
+    return Row(value, remark if value < run.horizon else f"{remark}; vacuous: above T")
+
+
+THEOREMS: Mapping[str, Theorem] = {
+    "doubly adversarial": Theorem(
+        _doubly_adversarial,
+        curve=bounds.upper_bound,
+        title="upper bound (Theorem 3, its rates)",
+    ),
+    "full information": Theorem(
+        _full_information,
+        curve=bounds.upper_bound_full_information,
+        title="upper bound (full information)",
+    ),
+    "block gossip": Theorem(
+        _block_gossip,
+        _block_gossip_applies,
+        curve=bounds.block_gossip_bound,
+        title="upper bound (BlockGossip, its constants)",
+    ),
+    "delayed": Theorem(_delayed, lambda run: run.gossip.network.agents == 1),
+}
+"""By what `Algorithm.theorem` calls them."""
