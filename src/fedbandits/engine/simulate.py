@@ -33,7 +33,7 @@ from .flooding import first_state, own
 from .mixing import Mixer, mixer
 from .over_draws import draw_seeds, simulate_over_draws
 from .plan import plan
-from .purity import check_traced
+from .purity import check_called, check_traced
 from .rounds import Carry, play_chunk
 
 if TYPE_CHECKING:
@@ -342,6 +342,8 @@ def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
         check_traced(problem)
+    elif problem.check == "during":  # they are computed; what is stored is read and checked before
+        check_called(problem)
     if problem.check == "before":
         step = plan(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):

@@ -44,7 +44,7 @@ class Problem(ABC):
     """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
 
     constant: ClassVar[bool] = False
-    """Whether losses are meant to be the same in every round: traced ones without t are refused."""
+    """Whether losses are meant to be the same in every round; else computed ones are refused."""
 
     @property
     def check(self) -> Check:
