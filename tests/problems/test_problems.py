@@ -387,6 +387,7 @@ def test_missing_and_foreign_tensors(tmp_path: Path) -> None:
         fb.problems.from_tensor(str(tmp_path / "losses.npy"))
 
 
+@pytest.mark.filterwarnings("ignore:missing=")
 def test_table_fill() -> None:
     problem = fb.problems.from_table(table().iloc[1:], fill=0.125)
     assert problem.losses(1)[0, 0] == 0.125
