@@ -242,6 +242,17 @@ def name_of(schedule: Any) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
 
 
+def public_name(kind: str) -> str:
+    """The call that makes a schedule of that class; another class by its own name.
+
+    Example:
+        >>> public_name("SmallLoss"), public_name("Decaying")
+        ('small_loss', 'Decaying')
+    """
+    name = name_of(kind)
+    return name if name in REGISTRY else kind
+
+
 def _nonnegative(schedule: Any, *names: str) -> None:
     """Check the numbers of a schedule and keep them as floats."""
     for name in names:

@@ -204,7 +204,7 @@ def test_a_shop_without_any_revenue_stays_a_shop() -> None:
 
 @pytest.mark.parametrize("missing", [25, "mean", "carry"])
 def test_cells_that_are_filled_are_counted(missing: float | str) -> None:
-    with pytest.warns(UserWarning) as said:
+    with pytest.warns(UserWarning, match="filled") as said:
         make(sales().drop(index=[9, 10]), missing=missing)
     assert [str(warning.message) for warning in said] == [
         f"missing={missing!r} filled 2 of 12 cells"
@@ -229,8 +229,8 @@ def test_a_misspelt_name_is_suspected() -> None:
 def test_nobody_is_suspected_where_most_is_missing_everywhere() -> None:
     """As in a log that has one arm of each agent and time."""
     frame = sales()
-    played = frame["offer"].eq(np.where(frame["date"].eq(DAYS[0]), "jam", "tea"))
-    third = frame[played].assign(offer=lambda f: f["offer"] + f["date"].str[-1])
+    third = frame[frame["offer"] == np.where(frame["date"] == DAYS[0], "jam", "tea")]
+    third = third.assign(offer=lambda f: f["offer"] + f["date"].str[-1])
     with pytest.warns(UserWarning, match=r"filled 12 of 18 cells$"):
         make(third, missing=0)
 
