@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +20,10 @@ PIXEL = 1.0
 
 
 def check_figure(figure: Figure) -> None:
-    """No legend over data or labels, all labels inside the figure, notes inside their axes."""
+    """No label over another or cut off, no legend over data or labels, notes inside their axes."""
     figure.canvas.draw()
     for ax in figure.axes:
+        check_ticks(ax)
         whole = ax.get_tightbbox()
         assert whole is not None
         assert inside(whole, figure.bbox), f"{whole} is cut off at the edge, {figure.bbox}"
@@ -36,6 +38,15 @@ def check_figure(figure: Figure) -> None:
                 assert not box.overlaps(other), f"the legend lies over {what}"
             for artist in data(ax):
                 assert not covers(box, artist, ax), f"the legend lies over {artist}"
+
+
+def check_ticks(ax: Axes) -> None:
+    """Every label along x ends before the next begins."""
+    ticks = [text for text in ax.get_xticklabels() if text.get_text()]
+    boxes = [text.get_window_extent() for text in ticks]
+    for i, (left, right) in enumerate(pairwise(boxes)):
+        names = [text.get_text() for text in ticks[i : i + 2]]
+        assert left.x1 < right.x0, f"{' and '.join(names)} touch along x"
 
 
 def inside(box: BboxBase, room: BboxBase) -> bool:

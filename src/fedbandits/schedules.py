@@ -194,6 +194,13 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     given: Any = rate
     if isinstance(given, numbers.Real):
         return Constant(nonnegative(given, name))
+    makes = any(given is make for make in REGISTRY.values())
+    if makes or (isinstance(given, type) and is_dataclass(given)):
+        values = ", ".join(f"{key}=..." for key in inspect.signature(given).parameters)
+        raise TypeError(
+            f"{name} must be a schedule, and {given.__name__} makes one: write "
+            f"{given.__name__}({values})"
+        )
     traced = is_dataclass(given) and not isinstance(given, type) and callable(given)
     if not traced and not isinstance(given, FunctionType | partial):
         raise TypeError(
@@ -240,6 +247,17 @@ def name_of(schedule: Any) -> str:
     """
     kind = schedule if isinstance(schedule, str) else type(schedule).__name__
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+
+
+def public_name(kind: str) -> str:
+    """The call that makes a schedule of that class; another class by its own name.
+
+    Example:
+        >>> public_name("SmallLoss"), public_name("Decaying")
+        ('small_loss', 'Decaying')
+    """
+    name = name_of(kind)
+    return name if name in REGISTRY else kind
 
 
 def _nonnegative(schedule: Any, *names: str) -> None:

@@ -387,7 +387,7 @@ def test_a_second_ctrl_c_is_raised_at_once() -> None:
         if asked.count(3) == 2:  # 40 rounds are asked for to know the function by
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
-        return np.full((6, 3), 0.5)
+        return np.full((6, 3), t / 40)
 
     problem = fb.problems.from_function(losses, agents=6, arms=3, horizon=40, host=True)
     with pytest.raises(KeyboardInterrupt):

@@ -149,6 +149,13 @@ def test_files_are_relative_to_the_configuration(
         ("runs = 2", 'dtype = "float46"', r"unknown dtype 'float46'; did you mean 'float64'"),
         ("runs = 2", 'against = "best"', r"unknown against 'best'.* Valid: current, final"),
         ('"FedExp3"', '"FedExp3"\nlearning_rate = -1', r"\[algorithm\]: learning_rate must be"),
+        (
+            '"FedExp3"',
+            '"FedExp3"\nlearning_rate = "power"',
+            r"\[algorithm\]: learning_rate must be a number, or a table such as "
+            r'\{name = "power", c = 0\.01, a = 0\.5\}, not \'power\'; a name is one of: constant, '
+            r"power, anytime, small_loss$",
+        ),
         ('"FedExp3"', '"FedExp3"\nfrom_theorm = true', r"did you mean 'from_theorem'\?"),
         ('"FedExp3"', '"FedExp3"\nfrom_theorem = 1', r"from_theorem must be true or false, not 1"),
         (

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedbandits as fb
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import Experiment
+from fedbandits.config.replacing import refuse_other
 from fedbandits.engine.preparation import DType, prepare
 from tests.cli.test_cli import call
-from tests.instances import ALGORITHMS, SMALL_CONFIG
+from tests.instances import ALGORITHMS, SMALL_CONFIG, hand_made
 
 FIX = "choose another --out, or --force to replace it"
 
@@ -53,7 +55,7 @@ def not_played(monkeypatch: pytest.MonkeyPatch) -> None:
         ("problem.horizon=30", "problem.horizon is 20 there and 30 here"),
         (
             "algorithm.learning_rate=0.1",
-            "algorithm.learning_rate is SmallLoss there and Constant here",
+            "algorithm.learning_rate is small_loss there and 0.1 here",
         ),
         ("algorithm={name = 'Exp3'}", "algorithm is FedExp3 there and Exp3 here"),
         ("gossip={name = 'metropolis'}", "gossip is max_degree there and metropolis here"),
@@ -70,6 +72,25 @@ def test_a_result_of_another_configuration_is_refused_before_the_run(
     assert failed.stderr.startswith(said)
     assert failed.stderr.endswith(f" here; {FIX}\n")
     assert (out / "small.nc").read_bytes() == before
+
+
+def test_a_table_with_other_contents_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def experiment(last: float) -> Experiment:
+        rows = [(t, "a", arm, 0.5) for t in (1, 2) for arm in "xy"]
+        rows[-1] = (2, "a", "y", last)
+        frame = pd.DataFrame(rows, columns=["time", "agent", "arm", "reward"])
+        return Experiment(fb.problems.from_table(frame), fb.Uniform(), None, None)
+
+    there = hand_made(np.zeros((1, 2)), experiment(0.25).configuration())
+    monkeypatch.setattr("fedbandits.results.result.load", lambda path: there)
+    (tmp_path / "sales.nc").touch()
+    refuse_other([tmp_path / "sales.nc"], experiment(0.25))
+    with pytest.raises(
+        FileExistsError, match="another configuration: the contents of the table differ; choose"
+    ):
+        refuse_other([tmp_path / "sales.nc"], experiment(0.75))
 
 
 @pytest.mark.usefixtures("not_played")

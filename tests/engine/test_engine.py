@@ -244,7 +244,7 @@ def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFi
         if t == 600 and not pressed:
             pressed.append(t)
             os.kill(os.getpid(), signal.SIGINT)
-        return np.full((6, 3), 0.5)
+        return np.full((6, 3), t % 2 / 2)
 
     with pytest.raises(KeyboardInterrupt, match="stopped after round 1000 of 1500"):
         fb.simulate(flaky_problem(losses), fb.Exp3(0.1), runs=2, checkpoint=tmp_path)

@@ -280,12 +280,12 @@ def test_images_are_painted(tab: Tab) -> None:
     images = tab.ask(
         "[...document.images].map(i => [i.naturalWidth, i.naturalHeight, i.width, i.height])"
     )
-    # 5 and 12 inches wide, 3.8 high; the wide one shrinks to the column, in proportion.
-    assert images[0][:2] == [480, 365]
+    # 5 and 12 inches wide, 3.1 high; the wide one shrinks to the column, in proportion.
+    assert images[0][:2] == [480, 298]
     assert images[0][2:] == images[0][:2]
-    assert images[1][:2] == [1152, 365]
+    assert images[1][:2] == [1152, 298]
     assert images[1][2] < 46 * 16
-    assert images[1][3] / images[1][2] == pytest.approx(365 / 1152, rel=0.01)
+    assert images[1][3] / images[1][2] == pytest.approx(298 / 1152, rel=0.01)
     box = tab.ask(
         "(({x, y, width, height}) => ({x, y, width, height}))"
         "(document.images[0].getBoundingClientRect())"

@@ -181,6 +181,7 @@ def test_bounds_are_over_rounds() -> None:
         ({"missing": "mean"}, np.mean([0, 20, 40, 0, 20])),  # of tea, wherever and whenever
     ],
 )
+@pytest.mark.filterwarnings("ignore:missing=")
 @pytest.mark.parametrize("how", ["no row", "empty"])
 def test_missing_cells(missing: dict[str, Any], expected: float, how: str) -> None:
     """Bonn's revenue of tea on the last day is not known."""
@@ -195,9 +196,43 @@ def test_missing_cells(missing: dict[str, Any], expected: float, how: str) -> No
 def test_a_shop_without_any_revenue_stays_a_shop() -> None:
     frame = sales()
     frame.loc[frame["shop"] == "Kiel", "revenue"] = np.nan
-    problem = make(frame, missing=25)
+    with pytest.warns(UserWarning, match="shop 'Kiel' has 6 of 6 cells filled"):
+        problem = make(frame, missing=25)
     assert problem.agent_names == ("Bonn", "Kiel")
     np.testing.assert_allclose(problem.block(1, 3)[:, 1], 0.5)
+
+
+@pytest.mark.parametrize("missing", [25, "mean", "carry"])
+def test_cells_that_are_filled_are_counted(missing: float | str) -> None:
+    with pytest.warns(UserWarning, match="filled") as said:
+        make(sales().drop(index=[9, 10]), missing=missing)
+    assert [str(warning.message) for warning in said] == [
+        f"missing={missing!r} filled 2 of 12 cells"
+    ]
+    assert said[0].filename == __file__
+    assert make(sales(), missing=missing).horizon == 3  # nothing to say
+
+
+def test_a_misspelt_name_is_suspected() -> None:
+    """A name with a blank behind it is another shop, of which next to nothing is known."""
+    frame = sales()
+    frame.loc[0, "shop"] = "Kiel "
+    message = r"filled 6 of 18 cells; shop 'Kiel ' has 5 of 6 cells filled: a misspelt name\?$"
+    with pytest.warns(UserWarning, match=message):
+        make(frame, missing=0)
+    other = sales()
+    other.loc[0, "offer"] = "jam "
+    with pytest.warns(UserWarning, match=r"; offer 'jam ' has 5 of 6 cells filled"):
+        make(other, missing=0)
+
+
+def test_nobody_is_suspected_where_most_is_missing_everywhere() -> None:
+    """As in a log that has one arm of each agent and time."""
+    frame = sales()
+    third = frame[frame["offer"] == np.where(frame["date"] == DAYS[0], "jam", "tea")]
+    third = third.assign(offer=lambda f: f["offer"] + f["date"].str[-1])
+    with pytest.warns(UserWarning, match=r"filled 12 of 18 cells$"):
+        make(third, missing=0)
 
 
 def test_compressed_tables(tmp_path: Path) -> None:
@@ -260,7 +295,12 @@ FIRST = r"date 2025-03-29 \(round 1\), shop Bonn, offer jam"
             {},
             rf"no row for 1 of 12 cells, the first being the revenue at {FIRST}\. .* 'mean' or",
         ),
-        (sales().drop(index=3), {"missing": "carry"}, rf"nothing to carry to the .* {FIRST}, nor"),
+        (sales().drop(index=3), {"missing": "carry"}, rf"nothing to carry to the .* {FIRST}\. "),
+        (
+            sales().drop(index=[2, 3]),
+            {"missing": "carry"},
+            rf"nothing to carry to the .* {FIRST}, nor to 1 other cell\. ",
+        ),
         (
             sales()[sales()["offer"] == "tea"],
             {"missing": "mean", "arms": ["jam", "tea"]},
@@ -300,6 +340,7 @@ def test_values_outside_the_range_in_the_tables_own_words() -> None:
         play(fb.problems.from_table(sales(), columns=as_losses))
 
 
+@pytest.mark.filterwarnings("ignore:missing=")
 def test_a_configuration_reaches_all_of_it(tmp_path: Path) -> None:
     sales().drop(index=3).to_csv(tmp_path / "sales.csv.gz", index=False)
     (tmp_path / "sales.toml").write_text(CONFIG)
@@ -315,6 +356,7 @@ def test_a_configuration_reaches_all_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:missing=")
 def test_a_sweep_over_policies_and_columns(tmp_path: Path) -> None:
     """Lists inside `columns` are swept like all others; the dates stay where cells share them."""
     frame = sales().drop(index=7).assign(margin=lambda f: f["revenue"] / 2)

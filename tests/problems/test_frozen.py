@@ -14,6 +14,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.engine.preparation import prepare
+from fedbandits.engine.purity import check_called
 
 rng = np.random.default_rng(0)
 counter = itertools.count()
@@ -27,6 +28,11 @@ def problem_of(function: Callable[[Any], Any], **options: Any) -> fb.Problem:
 
 def play(problem: fb.Problem) -> fb.Result:
     return fb.simulate(problem, fb.Uniform(), runs=1)
+
+
+def ready(problem: fb.Problem) -> None:
+    """What `fb.simulate` checks, without playing."""
+    prepare(problem, fb.Uniform(), None, runs=1, seed=0, dtype="float32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,12 +93,64 @@ def test_losses_without_the_round_are_refused_unless_meant(function: Callable[[A
         play(problem).dataset["arm_loss"][-1].to_numpy()
         for problem in (
             problem_of(function, constant=True),
-            problem_of(lambda t: VALUES, host=True),
+            problem_of(lambda t: VALUES, host=True, constant=True),
             fb.problems.scaled(problem_of(function, constant=True), 0, 1),
         )
     ]
     for total in totals:
         np.testing.assert_allclose(total, 12 * VALUES.mean(axis=0), rtol=1e-5)
+
+
+def refilled() -> Callable[[Any], Any]:
+    """A function that gives the same array in every round, with other values."""
+    array = np.zeros((2, 3))
+
+    def losses(t: Any) -> Any:
+        array[:] = rng.uniform(size=(2, 3))
+        return array
+
+    return losses
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda t: rng.uniform(size=(2, 3)),
+        lambda t: np.full((2, 3), next(counter) / 1e6),
+        refilled(),
+    ],
+)
+@pytest.mark.parametrize("constant", [False, True])
+def test_what_changes_from_call_to_call_is_refused_on_the_host_too(
+    function: Callable[[Any], Any], constant: bool
+) -> None:
+    message = r"HostFunction.*round 1 differ when asked for again.*default_rng\(\(seed, t\)\)"
+    with pytest.raises(ValueError, match=message):
+        play(problem_of(function, host=True, constant=constant))
+
+
+def test_the_same_losses_in_every_round_are_refused_on_the_host_unless_meant() -> None:
+    def frozen(t: Any) -> Any:
+        return np.random.default_rng(3).uniform(size=(2, 3))
+
+    message = r"rounds 1, 2, 6, 12 are all the same.*default_rng\(\(seed, t\)\).*constant=True"
+    with pytest.raises(ValueError, match=message):
+        play(problem_of(frozen, host=True))
+    with pytest.raises(ValueError, match=message):
+        play(fb.problems.scaled(problem_of(frozen, host=True), 0, 2))
+    ready(problem_of(frozen, host=True, constant=True))
+    ready(problem_of(frozen, host=True, horizon=1))
+
+
+def test_the_host_is_asked_a_few_times_more_at_most() -> None:
+    asked: list[int] = []
+
+    def late(t: int) -> Any:
+        asked.append(t)
+        return VALUES * (t > 6)
+
+    check_called(problem_of(late, host=True))
+    assert asked == [1, 1, 2, 6, 12]
 
 
 def test_a_problem_of_ones_own_is_held_to_the_same() -> None:
@@ -126,7 +184,7 @@ def test_a_key_folded_with_the_round_is_a_function_of_it() -> None:
     ],
 )
 def test_losses_that_happen_to_be_the_same_are_welcome(problem: fb.Problem) -> None:
-    prepare(problem, fb.Uniform(), None, runs=1, seed=0, dtype="float32")
+    ready(problem)
 
 
 def test_constant_is_yes_or_no() -> None:

@@ -387,6 +387,7 @@ def test_missing_and_foreign_tensors(tmp_path: Path) -> None:
         fb.problems.from_tensor(str(tmp_path / "losses.npy"))
 
 
+@pytest.mark.filterwarnings("ignore:missing=")
 def test_table_fill() -> None:
     problem = fb.problems.from_table(table().iloc[1:], fill=0.125)
     assert problem.losses(1)[0, 0] == 0.125
@@ -432,7 +433,7 @@ def test_bad_loss_inside_a_chunk_of_a_function(host: bool) -> None:
 
     def losses(t: Any) -> Any:
         xp = np if host else jnp
-        return xp.where(xp.arange(6).reshape(3, 2) == 5, xp.where(t == 777, 1.5, 0.0), 0.5)
+        return xp.where(xp.arange(6).reshape(3, 2) == 5, xp.where(t == 777, 1.5, t % 2), 0.5)
 
     problem = fb.problems.from_function(losses, agents=3, arms=2, horizon=1000, host=host)
     with pytest.raises(ValueError, match=r"round 777, agent 2, arm 1 is 1\.5"):

@@ -32,6 +32,15 @@ def made(*changes: dict[str, Any]) -> list[fb.Result]:
     return [hand_made(regret(seed), change) for seed, change in enumerate(changes)]
 
 
+def table(digit: str, second: str = "Kiel") -> dict[str, Any]:
+    sizes = {"name": "from_table", "agents": 2, "arms": 3, "horizon": 20}
+    return sizes | {"sha256": digit * 64, "agent_names": ["Bonn", second]}
+
+
+def in_range(problem: dict[str, Any], high: float = 50.0) -> dict[str, Any]:
+    return {"name": "scaled", "problem": problem, "low": 0.0, "high": high, "rewards": True}
+
+
 RING = {"network": {"name": "ring", "agents": 9}}
 
 
@@ -46,7 +55,7 @@ RING = {"network": {"name": "ring", "agents": 9}}
         ),
         (
             [constant(0.1), {RATE: SMALL_LOSS}, {"algorithm": {"name": "Exp3"}}],
-            ["FedExp3, learning_rate=0.1", "FedExp3, learning_rate=SmallLoss(c=2)", "Exp3"],
+            ["FedExp3, learning_rate=0.1", "FedExp3, learning_rate=small_loss(c=2)", "Exp3"],
         ),
         # The network tells them apart: the number of agents, which differs too, is left out.
         (
@@ -69,7 +78,38 @@ RING = {"network": {"name": "ring", "agents": 9}}
         ([{}, {"seed": 1}], ["FedExp3, seed=0", "FedExp3, seed=1"]),
         (
             [{"problem.sha256": "0" * 64}, {"problem.sha256": "f" * 64}],
-            ["FedExp3, problem.sha256=00000000", "FedExp3, problem.sha256=ffffffff"],
+            ["FedExp3, ActivatedBernoulli 00000000", "FedExp3, ActivatedBernoulli ffffffff"],
+        ),
+        (
+            [{"problem": in_range(table("0"))}, {"problem": in_range(table("f"))}],
+            ["FedExp3, table 00000000", "FedExp3, table ffffffff"],
+        ),
+        # The contents tell them apart: the names, which differ too, are left out.
+        (
+            [{"problem": table("0")}, {"problem": table("f", "Ulm")}, {}],
+            [
+                "FedExp3, from_table, table 00000000",
+                "FedExp3, from_table, table ffffffff",
+                "FedExp3, ActivatedBernoulli",
+            ],
+        ),
+        (
+            [{"problem": table("0")}, {"problem": table("0", "Ulm")}],
+            [
+                "FedExp3, problem.agent_names=[Bonn, Kiel]",
+                "FedExp3, problem.agent_names=[Bonn, Ulm]",
+            ],
+        ),
+        (
+            [{"problem.agent_names": [*names, *"bcdef"]} for names in "ax"],
+            [
+                "FedExp3, problem.agent_names=[a, b, c, d, ...]",
+                "FedExp3, problem.agent_names=[x, b, c, d, ...]",
+            ],
+        ),
+        (
+            [{"problem": in_range(table("0"), 20.0)}, {"problem": in_range(table("0"), 50.0)}],
+            ["FedExp3, problem.high=20", "FedExp3, problem.high=50"],
         ),
         ([{}, {"version": "1"}], ["FedExp3, version 0", "FedExp3, version 1"]),
         ([{}, {}], ["FedExp3, result 1", "FedExp3, result 2"]),
@@ -150,6 +190,7 @@ def test_compare_several_with_the_first() -> None:
         interval = stats.t.interval(0.95, 4, difference.mean(), stats.sem(difference))
         np.testing.assert_allclose(table.loc[name], [difference.mean(), *interval])
         assert name in repr(comparison)  # whole, however long
+    assert "regret difference" in repr(comparison)
     np.testing.assert_allclose(fb.compare(a, c).summary(), table.iloc[1:])
     assert fb.compare(a, c).difference.dims == ("run", "time")
     assert fb.compare(a, c).second == "Exp3"

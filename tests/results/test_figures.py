@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import fedbandits as fb
@@ -65,6 +67,44 @@ def test_long_names_are_broken_rather_than_cut_off() -> None:
     assert legend is not None
     shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
     assert shown == [name.strip() for name in names]
+
+
+def test_a_long_legend_makes_the_figure_taller_and_leaves_the_axes() -> None:
+    def inches(ax: Axes) -> float:
+        check_figure(figure_of(ax))
+        return ax.get_window_extent().height / figure_of(ax).dpi
+
+    names = [f"learning rate {i} with exploration as in the paper, on a ring" for i in range(12)]
+    curves = [made(SHAPES["flat"], rate) for rate in range(12)]
+    alone = inches(fb.plot(curves[0]))
+    assert inches(fb.plot(*curves, label=names)) == pytest.approx(alone, abs=0.1)
+    assert inches(curves[0].plot(bounds=True)) == pytest.approx(alone, abs=0.1)
+    grown = fb.plot(*curves[:6], label=names[:6])
+    assert inches(fb.plot(*curves[6:], label=names[6:], ax=grown)) == pytest.approx(alone, abs=0.1)
+
+
+@pytest.mark.parametrize("horizon", [20_000, 60_000, 99_000, 200_000, 1_750_000])
+def test_many_rounds_have_short_numbers(horizon: int) -> None:
+    result = made(SHAPES["flat"])
+    times = np.linspace(1, horizon, len(T)).astype(int)
+    ax = fb.plot(fb.Result(result.dataset.assign_coords(time=times), result.gossip))
+    check_figure(figure_of(ax))
+    assert any(text.get_text().endswith(("k", "M")) for text in ax.get_xticklabels())
+
+
+@pytest.mark.parametrize("days", [0.5, 20, 45, 180, 1200])
+@pytest.mark.parametrize("start", ["2013-01-15T06", "2013-11-20"])
+def test_every_date_says_its_month_and_year(start: str, days: float) -> None:
+    result = made(SHAPES["flat"])
+    minutes = np.linspace(0, 24 * 60 * days, len(T)).astype(int).astype("timedelta64[m]")
+    dates = np.datetime64(start, "ns") + minutes
+    ax = fb.plot(fb.Result(result.dataset.assign_coords(date=("time", dates)), result.gossip))
+    check_figure(figure_of(ax))
+    shown = [text.get_text() for text in ax.get_xticklabels() if text.get_text()]
+    assert len(shown) == len({*shown}) > 1
+    for text in shown:
+        assert re.search(r"\b[A-Z][a-z]{2}\b", text) or re.fullmatch(r"\d{4}", text)
+        assert re.search(r"\b201\d\b", text)
 
 
 def test_panels_of_ones_own() -> None:

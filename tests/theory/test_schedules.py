@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,21 @@ def test_refused_types() -> None:
         fb.schedules.constant("1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="gossip must be a Gossip such as"):
         fb.FedExp3.from_theorem(fb.networks.ring(5), arms=3, horizon=9)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("maker", "call"),
+    [
+        (fb.schedules.power, "power(c=..., a=...)"),
+        (fb.schedules.small_loss, "small_loss(c=...)"),
+        (fb.schedules.Anytime, "Anytime(c=...)"),
+    ],
+)
+def test_a_maker_of_schedules_is_no_schedule(maker: Any, call: str) -> None:
+    with pytest.raises(TypeError, match=f"exploration must be .*: write {re.escape(call)}$"):
+        fb.FedExp3(exploration=maker)
+    with pytest.raises(TypeError, match=f"learning_rate must be .*: write {re.escape(call)}$"):
+        fb.BlockGossip(learning_rate=maker)
 
 
 @dataclass(frozen=True)

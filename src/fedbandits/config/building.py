@@ -154,6 +154,11 @@ def construct(
         if isinstance(value, str) and takes[key].file:
             arguments[key] = place.folder / value
         nested = takes[key].table
+        if nested is REGISTRIES["schedule"] and isinstance(value, str):
+            raise place.error(
+                f'{key} must be a number, or a table such as {{name = "power", c = 0.01, a = 0.5}}'
+                f", not {value!r}; a name is one of: {', '.join(nested)}"
+            )
         if isinstance(value, dict) and nested is not None:
             inside = place._replace(name=f"{place.name} {key}")
             arguments[key] = construct(nested, value, inside)

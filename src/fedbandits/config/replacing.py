@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedbandits.schedules import public_name
+
 if TYPE_CHECKING:
     from .experiment import Experiment
 
@@ -51,11 +53,16 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any], within: str =
     Example:
         >>> _difference({"runs": 2, "network": {"rows": 2}}, {"runs": 2, "network": {"rows": 3}})
         'network.rows is 2 there and 3 here'
+        >>> _difference({"name": "from_table", "sha256": "5e"}, {"name": "from_table"})
+        'the contents of the table differ'
     """
     for key in {**there, **here}:
         old, new = (side.get(key) for side in (there, here))
         if old == new:
             continue
+        if key == "sha256":
+            kind = there["name"].removeprefix("from_") if "name" in there else within.strip(".")
+            return f"the contents of the {kind} differ"
         if isinstance(old, dict) and isinstance(new, dict) and old.get("name") == new.get("name"):
             return _difference(old, new, f"{within}{key}.")
         return f"{within}{key} is {_shown(old)} there and {_shown(new)} here"
@@ -65,6 +72,8 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any], within: str =
 def _shown(value: Any) -> str:
     """Plain data in a few words."""
     if isinstance(value, dict) and "name" in value:
-        return str(value["name"])
+        if value["name"] == "Constant":  # a rate
+            return _shown(value["value"])
+        return public_name(str(value["name"]))
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."

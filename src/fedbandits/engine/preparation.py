@@ -25,7 +25,7 @@ from .contract import check_contract
 from .devices import Spread, one_per_core, spread
 from .flooding import first_state
 from .mixing import Mixer, mixer
-from .purity import check_traced
+from .purity import check_called, check_traced
 from .rounds import Carry
 
 one_per_core()
@@ -199,6 +199,8 @@ def _check_problem(problem: Problem) -> None:
     """What can be known of the losses before the run."""
     if problem.traced:
         check_traced(problem)
+    elif problem.check == "during":  # they are computed; what is stored is read and checked before
+        check_called(problem)
     if problem.check == "before":
         step = chunking(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):

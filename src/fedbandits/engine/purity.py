@@ -1,7 +1,8 @@
-"""Losses that JAX traces must be a function of the round, not of the moment of tracing.
+"""Losses must be a function of the round, not of the moment in which they are asked for.
 
 JAX calls `losses(t)` once and keeps what it did with t. What the function draws or reads elsewhere
-stays as it was then: one matrix for all rounds, and a regret that looks plausible.
+stays as it was then: one matrix for all rounds, and a regret that looks plausible. On the host it
+would be other losses whenever they are asked for: a run that is resumed would not go on.
 """
 
 from __future__ import annotations
@@ -52,6 +53,33 @@ def check_traced(problem: Problem) -> None:
             f"once, and what it gives would be the losses of all {problem.horizon} rounds. "
             f"{_REMEDY}. If they are meant to be constant, pass constant=True, or write "
             "`constant = True` in a class of your own"
+        )
+
+
+def check_called(problem: Problem) -> None:
+    """Refuse losses computed on the host that change from call to call, or never.
+
+    Never: in the first, the second, the middle and the last round, asked for only as long as they
+    are alike.
+    """
+    fix = "Draw with np.random.default_rng((seed, t)), which gives the same again when asked again"
+    first = np.array(problem.losses(1))  # a copy: the function may write into its array again
+
+    def alike(t: int) -> bool:
+        return np.array_equal(first, np.asarray(problem.losses(t)), equal_nan=True)
+
+    if not alike(1):
+        raise ValueError(
+            f"{problem.title}: the losses of round 1 differ when asked for again: they use random "
+            "numbers, or something else, that change from call to call, and a run that is resumed "
+            f"asks again. {fix}"
+        )
+    rounds = sorted({1, min(2, problem.horizon), max(1, problem.horizon // 2), problem.horizon})
+    if len(rounds) > 1 and not problem.constant and all(alike(t) for t in rounds[1:]):
+        raise ValueError(
+            f"{problem.title}: the losses of rounds {', '.join(map(str, rounds))} are all the "
+            f"same: do they depend on the round t? {fix}. If they are meant to be the same, pass "
+            "constant=True, or write `constant = True` in a class of your own"
         )
 
 

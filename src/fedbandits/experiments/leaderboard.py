@@ -358,7 +358,7 @@ def draw(entries: list[Entry]) -> Figure:
     from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     names = ranked(entries)[::-1]
-    ax = new_axes(height=1.2 + 0.28 * len(names))
+    ax = new_axes(height=0.8 + 0.28 * len(names))
     for i, setting in enumerate((AS_IT_COMES, TUNED)):
         chosen = [select(entries, name, setting, stationary) for name in names]
         found = {y: share(each) for y, each in enumerate(chosen) if each}

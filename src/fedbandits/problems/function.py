@@ -75,15 +75,16 @@ def from_function(
     JAX calls the function once and keeps what it did with t. Random numbers from outside JAX would
     be the same in all rounds: `fb.simulate` calls it twice to see whether it gives the same again,
     and refuses it if not, or if it does not use t at all. (What a function that you compiled with
-    `jax.jit` yourself has kept cannot be seen.)
+    `jax.jit` yourself has kept cannot be seen.) A function on the host is asked for round 1 twice,
+    and refused if the answers differ, or if other rounds are all the same.
 
     Args:
         function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.
         agents: N.
         arms: K.
         horizon: T.
-        host: call the function in Python, once per round. Slower, but anything goes.
-        constant: the losses are meant to be the same in every round.
+        host: call the function in Python, once per round. Slower, but NumPy will do.
+        constant: the losses are meant to be the same in every round, or in most.
 
     Example:
         >>> import jax.numpy as jnp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,18 +113,18 @@ def from_table(
             for rewards: regret is in units of high - low.
         missing: the value of every (time, agent, arm) without a row, or with an empty value: a
             number on the table's own scale; `"mean"`, the mean of all values of the arm; or
-            `"carry"`, the agent's last value of that arm. Without it a missing cell is an error.
+            `"carry"`, the agent's last value of that arm. Without it a missing cell is an error;
+            with it a warning says how many were filled.
         fill: a number for `missing`, by its older name.
         agents: the agents in the order of the network's, for example `network.names`.
         arms: the arms in the order wanted.
 
     Example:
         >>> import pandas as pd
-        >>> rows = [(1, "ann", "tea", 10.0), (1, "ann", "jam", 0.0), (2, "ann", "jam", 5.0)]
+        >>> rows = [(1, "ann", "tea", 10.0), (1, "ann", "jam", 0.0)]
+        >>> rows += [(2, "ann", "tea", 10.0), (2, "ann", "jam", 5.0)]
         >>> sales = pd.DataFrame(rows, columns=["time", "agent", "arm", "revenue"])
-        >>> problem = from_table(
-        ...     sales, columns={"reward": "revenue"}, low=0, high=20, missing="carry"
-        ... )
+        >>> problem = from_table(sales, columns={"reward": "revenue"}, low=0, high=20)
         >>> problem.arm_names, problem.losses(2).tolist()
         (('jam', 'tea'), [[0.75, 0.5]])
     """
@@ -140,6 +141,7 @@ def from_table(
     rows = np.flatnonzero(~np.isnan(values))
     _refuse_duplicates(cells, rows, frame, named)
     tensor.ravel()[cells[rows]] = values[rows]
+    empty = np.isnan(tensor)
     problem = Table(
         *sizes,
         tensor=_filled(tensor, policy),
@@ -150,6 +152,9 @@ def from_table(
         dates=dates,
     )
     _refuse_missing(problem, policy)
+    if empty.any():
+        # From here over `explained` to whoever calls from_table.
+        warnings.warn(_what_was_filled(problem, empty, policy), stacklevel=3)
     if not named.rewards and (low, high) == (0, 1):
         return problem
     return scaled(problem, low, high, rewards=named.rewards)
@@ -364,14 +369,36 @@ def _refuse_missing(problem: Table, policy: float | str | None) -> None:
         return
     t, v, i = np.argwhere(missing)[0]
     count, first = int(missing.sum()), problem.cell(int(t) + 1, int(v), int(i))
+    more = f", nor to {count - 1} other cell{'s' * (count > 2)}" if count > 1 else ""
     raise ValueError(
         {
             None: f"the table has no row for {count} of {missing.size} cells, the first being "
             f"{first}. Add the rows, or say what stands for them: missing= a number, 'mean' or "
             "'carry'",
-            "carry": f"missing='carry' has nothing to carry to {first}, nor to {count - 1} other "
-            "cells. Add the rows, or take a number or 'mean'",
+            "carry": f"missing='carry' has nothing to carry to {first}{more}. Add the rows, or "
+            "take a number or 'mean'",
             "mean": f"missing='mean' has no value of this arm for {first}. Add rows, or take a "
             "number",
         }[policy]  # type: ignore[index]
     )
+
+
+def _what_was_filled(
+    problem: Table, empty: np.ndarray[Any, Any], policy: float | str | None
+) -> str:
+    """How many cells had no value, and whose name has few rows of its own, perhaps by mistake."""
+    filling = f"{policy:g}" if isinstance(policy, float) else repr(policy)
+    said = f"missing={filling} filled {int(empty.sum())} of {empty.size} cells"
+    if empty.mean() > 0.5:  # as of most names in a log that has one arm of each agent and time
+        return said
+    for column, names, others in (
+        (problem.columns.agent, problem.agent_names, (0, 2)),
+        (problem.columns.arm, problem.arm_names, (0, 1)),
+    ):
+        counts, share = empty.sum(axis=others), empty.mean(axis=others)
+        worst = int(share.argmax())
+        if share[worst] > 0.5:
+            assert names is not None
+            cells = f"{counts[worst]} of {empty.size // len(counts)} cells"
+            said += f"; {column} {names[worst]!r} has {cells} filled: a misspelt name?"
+    return said

@@ -11,12 +11,17 @@ import numpy as np
 
 from fedbandits.common.describe import label as in_words
 from fedbandits.common.statistics import Band, band
+from fedbandits.schedules import public_name
 
 from .result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+NAMES = 4
+"""Of agents or arms that the name of a result lists."""
 
 
 def named(
@@ -84,22 +89,34 @@ def _configuration(result: Result) -> dict[str, str]:
     """What was simulated, in words, in the order in which results are told apart."""
     config = result.config
     sections = {key: config.pop(key) or {} for key in ("algorithm", "network", "gossip", "problem")}
-    problem, version = sections["problem"], config.pop("version", "unknown")
+    kind, problem = _unwrapped(sections["problem"])
+    version = config.pop("version", "unknown")
     said = {
         f"algorithm.{key}": f"{key}={_short(value)}"
         for key, value in sections["algorithm"].items()
         if key != "name"
     }
     said |= {key: _short(sections[key] or f"no {key}") for key in ("network", "gossip")}
-    said["problem"] = str(problem.get("name"))
+    said["problem"] = kind
+    contents = kind.removeprefix("from_")  # a table or tensor is known by its hash
     said |= {
-        f"problem.{key}": f"problem.{key}={_short(value)}"
+        f"problem.{key}": f"{contents} {_short(value)}"
+        if key == "sha256"
+        else f"problem.{key}={_short(value)}"
         for key, value in problem.items()
-        if key != "name"
     }
     said |= {key: f"{key}={_short(value)}" for key, value in config.items()}
     said["against"] = f"against the {result.dataset.attrs['against']} best arm"
     return said | {"version": f"version {version}"}
+
+
+def _unwrapped(problem: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What a problem is called, and its other keys; of one inside another both have theirs."""
+    own = {key: value for key, value in problem.items() if key not in ("name", "problem")}
+    if "problem" not in problem:
+        return str(problem.get("name")), own
+    name, inside = _unwrapped(problem["problem"])
+    return name, inside | own
 
 
 def _short(value: Any) -> str:
@@ -108,13 +125,18 @@ def _short(value: Any) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Constant rates are their values; hashes and numbers have their first digits."""
+    """As one would write it; hashes and numbers have their first digits, lists their first names.
+
+    Constant rates are their values.
+    """
     if isinstance(value, Mapping):
         if value.get("name") == "Constant":
             return _shortened(value["value"])
-        return {key: _shortened(item) for key, item in value.items()}
+        short = {key: _shortened(item) for key, item in value.items()}
+        return short | ({"name": public_name(value["name"])} if "name" in value else {})
     if isinstance(value, list):
-        return [_shortened(item) for item in value]
+        long = len(value) > NAMES and isinstance(value[0], str)
+        return [*map(_shortened, value[:NAMES] if long else value), *(["..."] if long else [])]
     if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value):
         return value[:8]
     return f"{value:g}" if isinstance(value, float) else value
@@ -156,7 +178,8 @@ class Comparison:
         )
 
     def __repr__(self) -> str:
-        return self.summary().to_string()  # pandas' own would cut off long names
+        shown = self.summary().rename(columns={"difference": "regret difference"})
+        return shown.to_string()  # pandas' own would cut off long names
 
 
 def compare(*results: Result | Mapping[str, Result]) -> Comparison:

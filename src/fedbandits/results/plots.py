@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")
 
+LONGEST_IN_FULL = 10_000
+"""Larger numbers of rounds would touch each other along x."""
+
 
 def plot(
     *results: Result | Mapping[str, Result],
@@ -39,8 +42,9 @@ def plot(
     Args:
         results: one by one, named by algorithm and what else tells them apart; or a mapping from
             names to results.
-        ax: axes to draw on; new ones by default. The legend goes below them, and a figure without
-            a layout gets matplotlib's constrained one, which makes room for it.
+        ax: axes to draw on; new ones by default. The legend goes below them. A figure with these
+            axes alone becomes so much taller; one without a layout gets matplotlib's constrained
+            one, which makes room for the legend.
         label: the names in the legend, one for each result.
         path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
         dates: time is the date where all results have dates, else the round.
@@ -62,8 +66,13 @@ def plot(
     return ax
 
 
-def new_axes(width: float = 5.0, height: float = 3.8) -> Axes:
-    """Empty axes in the house style."""
+def new_axes(width: float = 5.0, height: float = 3.1) -> Axes:
+    """Empty axes in the house style.
+
+    Args:
+        width: of the figure, in inches.
+        height: of the figure before `legend_below` makes it taller.
+    """
     import matplotlib.pyplot as plt
 
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
@@ -82,7 +91,7 @@ def plot_regret(
         ax: axes to draw on; new ones by default.
         dates: time is the date where all results have dates, else the round.
     """
-    ax = new_axes(height=3.4 + 0.15 * len(results)) if ax is None else ax
+    ax = new_axes() if ax is None else ax
     dated = bool(ax.lines) and ax.get_xlabel() == "date"
     # What the axes have already cannot be changed into dates.
     dates = dates and (not ax.lines or dated)
@@ -107,6 +116,7 @@ def plot_regret(
         short_dates(ax)
     else:
         ax.set_xlim(left=0)
+        short_rounds(ax)
     legend_below(ax, _what_bands_cover(results))
     return ax
 
@@ -124,19 +134,37 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     legend_below(ax)
 
 
-def short_dates(ax: Axes) -> None:
-    """Dates along x as short as can be: what they share is written once."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+def short_rounds(ax: Axes) -> None:
+    """Rounds along x as 50k or 2M where the numbers would be long."""
+    from matplotlib.ticker import EngFormatter
 
-    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    if ax.get_xlim()[1] > LONGEST_IN_FULL:
+        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def short_dates(ax: Axes) -> None:
+    """Few dates along x, each with all that it needs to be known by: a day has month and year."""
+    from matplotlib import dates
+
+    # Five of the widest have room side by side.
+    locator = dates.AutoDateLocator(minticks=3, maxticks=5)  # type: ignore[no-untyped-call]
+    formatter = dates.AutoDateFormatter(locator)  # type: ignore[no-untyped-call]
+    formatter.scaled = {
+        dates.DAYS_PER_YEAR: "%Y",
+        dates.DAYS_PER_MONTH: "%b\n%Y",
+        1.0: "%d %b\n%Y",
+        1 / dates.HOURS_PER_DAY: "%H:%M\n%d %b\n%Y",
+        1 / dates.SEC_PER_DAY: "%H:%M:%S\n%d %b\n%Y",
+    }
     ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_formatter(formatter)
 
 
 def legend_below(ax: Axes, title: str | None = None) -> None:
     """The legend under the x axis, where no curve can be, in as few rows as there is room for.
 
-    Call it when the curves and the label of the x axis are there.
+    Call it when the curves and the label of the x axis are there. Axes alone in their figure stay
+    as tall as they are, however long the legend: the figure grows.
 
     Args:
         ax: what it is for. Its figure gets a layout that makes room, where it has none.
@@ -147,7 +175,6 @@ def legend_below(ax: Axes, title: str | None = None) -> None:
     before, figure = ax.get_legend(), figure_of(ax)
     if before is not None:
         title = title or before.get_title().get_text()
-        before.remove()
     options: dict[str, Any] = {
         **{"title": title, "title_fontsize": "small", "fontsize": "small", "frameon": False},
         **{"handlelength": 1.8, "columnspacing": 1.4},
@@ -173,8 +200,23 @@ def legend_below(ax: Axes, title: str | None = None) -> None:
             bbox_transform=under,
         )
         if legend.get_window_extent().width <= room.width:
-            return
-    _break_lines(legend, room.width)
+            break
+    else:
+        _break_lines(legend, room.width)
+    if figure.axes == [ax]:
+        _grow(ax, legend, room.height)
+
+
+def _grow(ax: Axes, legend: Legend, height: float) -> None:
+    """Make the figure so tall that the axes above the legend have this height, in pixels."""
+    figure = figure_of(ax)
+
+    def add(pixels: float) -> None:
+        figure.set_figheight(figure.get_figheight() + pixels / figure.dpi)
+        figure.draw_without_rendering()  # for the layout
+
+    add(legend.get_window_extent().height)  # no layout could work in less
+    add(height - ax.get_window_extent().height)
 
 
 def _break_lines(legend: Legend, room: float) -> None:

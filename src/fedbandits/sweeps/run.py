@@ -105,9 +105,9 @@ def run_sweep(
                         logger.warning("failed: %s: %s", cell.title, error)
                 bar.advance(len(missing))
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(f"stopped; {_safe(manifest, folder, command)}") from stop
+        raise KeyboardInterrupt(f"stopped; {_safe(manifest, tasks, folder, command)}") from stop
     except OSError as error:
-        raise SweepError(f"{error}; {_safe(manifest, folder, command)}") from error
+        raise SweepError(f"{error}; {_safe(manifest, tasks, folder, command)}") from error
     return store.status(folder, manifest)
 
 
@@ -198,12 +198,21 @@ def _save(task: Task, outcomes: Sequence[Played]) -> None:
         raise SweepError(store.unwritable(task.folder, error)) from error
 
 
-def _safe(manifest: store.Manifest, folder: Path, command: Sequence[str]) -> str:
+def _safe(
+    manifest: store.Manifest, tasks: Mapping[int, Task], folder: Path, command: Sequence[str]
+) -> str:
     """What is kept and how to go on."""
     total, safe = len(manifest.cells), len(store.status(folder, manifest).done)
+    kept = sum(any(kept_in(task.place)) for task in tasks.values())
+    under_way = (
+        "1 batch goes on from its checkpoint"
+        if kept == 1
+        else f"{kept} batches go on from their checkpoints"
+    )
     return (
         f"{safe} of {total} cells {'is' if safe == 1 else 'are'} safe in {folder}, {total - safe} "
-        f"{'is' if total - safe == 1 else 'are'} missing; to go on: {shlex.join(command)}"
+        f"{'is' if total - safe == 1 else 'are'} missing; {f'{under_way}; ' if kept else ''}"
+        f"to go on: {shlex.join(command)}"
     )
 
 

@@ -83,6 +83,5 @@ def in_words(described: Any) -> Any:
     kind, values = described["name"], {k: x for k, x in described.items() if k != "name"}
     if kind in ("Constant", "Computed"):  # a number or a function, which stands for itself
         return next(iter(values.values()))
-    public = schedules.name_of(kind)
     shown = (f"{key}={x:g}" if isinstance(x, float) else f"{key}={x}" for key, x in values.items())
-    return f"{public if public in schedules.REGISTRY else kind}({', '.join(shown)})"
+    return f"{schedules.public_name(kind)}({', '.join(shown)})"
