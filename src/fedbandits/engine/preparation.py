@@ -10,11 +10,10 @@ import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.common import checks, interrupts
+from fedbandits.common import checks, interrupts, version
 from fedbandits.common.backend import playing_on
 from fedbandits.common.describe import describe
 from fedbandits.common.forks import refuse_fork
-from fedbandits.common.version import __version__
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.results.record import Record, check_runs
@@ -136,7 +135,7 @@ def configuration(
     """Everything that decides the numbers, the algorithm being set up, as plain data."""
     network = gossip and gossip.network
     return {
-        "version": __version__,
+        "version": version.__version__,
         "problem": problem.describe(),
         "network": network and {"name": network.family, **describe(network.parameters)},
         "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
