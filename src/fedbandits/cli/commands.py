@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedbandits import config
-from fedbandits.common import checks, interrupts
+from fedbandits.common import checks, extras, interrupts
 from fedbandits.common.files import atomic_write
 from fedbandits.common.version import __version__
 from fedbandits.config import catalogue
@@ -73,7 +73,10 @@ class _Commands(TyperGroup):
                 raise typer.Exit(2) from error
             except ImportError as error:
                 if not interrupts.requested():
-                    raise
+                    if (missing := extras.advice(error)) is None:
+                        raise
+                    _say(f"error: {missing}", "red", err=True)
+                    raise typer.Exit(2) from error
                 # An import that was interrupted may fail in words of its own.
                 _say(f"stopped ({_one_line(error)})", "yellow", err=True)
                 raise typer.Exit(interrupts.exit_status()) from error
