@@ -16,12 +16,14 @@ from typer.core import TyperGroup
 from fedbandits import config
 from fedbandits.common import checks, extras, interrupts
 from fedbandits.common.files import atomic_write
+from fedbandits.common.folders import data_folder
 from fedbandits.common.version import __version__
 from fedbandits.config import catalogue
 from fedbandits.config.replacing import refuse_other
 from fedbandits.engine.compile_cache import keep_compiled_programs
 
 from . import tables
+from .doctor import doctor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -449,7 +451,10 @@ def fetch_movielens(
     release: Annotated[
         str, typer.Argument(help="ml-latest, ml-latest-small, ml-32m, ml-25m, ml-20m, ...")
     ] = "ml-latest",
-    folder: Annotated[Path, typer.Option(help="Where the zip goes.")] = Path("data"),
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the zip goes; your data folder, which fedbandits doctor names."),
+    ] = None,
 ) -> None:
     """Download a MovieLens release from GroupLens; an interrupted download goes on.
 
@@ -457,12 +462,13 @@ def fetch_movielens(
 
     \b
     Examples:
-      fedbandits data movielens
+      fedbandits data movielens ml-latest-small
+      fedbandits data movielens ml-latest --folder data
       fedbandits reproduce figure2 --data data/ml-latest.zip
     """  # noqa: D301
     from fedbandits.data.download import download
 
-    file = download(release, folder)
+    file = download(release, folder or data_folder())
     _say(f"to use it: {shlex.join(['fedbandits', 'reproduce', 'figure2', '--data', str(file)])}")
 
 
@@ -534,6 +540,9 @@ def reproduce(
         _say(f"{name}: {sum(section.seconds.values()):.0f} s, written to {out}/", "dim")
         report = write_report(out, list(REGISTRY))
     _say_written([report])
+
+
+app.command()(doctor)
 
 
 def _how_to_resume(

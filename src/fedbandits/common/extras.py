@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import NamedTuple
 
 OURS = __name__.partition(".")[0]
@@ -37,20 +35,20 @@ PACKAGES = (
     Package("typer", "", "the command line"),
     Package("rich", "", "tables and progress on the command line"),
     Package("platformdirs", "", "the folders for caches and data"),
-    Package("jax", "sim", "simulations, and losses made in JAX"),
-    Package("scipy", "sim", "networks, gossip, intervals"),
-    Package("networkx", "sim", "some networks, and pictures of them"),
+    Package("jax", "sim", "simulations and losses"),
+    Package("scipy", "sim", "networks, gossip and intervals"),
+    Package("networkx", "sim", "some networks and pictures of them"),
     Package("xarray", "sim", "results"),
     Package("h5netcdf", "sim", "files of results"),
     Package("h5py", "sim", "files of results"),
-    Package("pandas", "sim", "tables of losses, of results and of bounds"),
-    Package("pyarrow", "sim", "MovieLens releases, and Parquet files"),
+    Package("pandas", "sim", "tables of losses, results and bounds"),
+    Package("pyarrow", "sim", "MovieLens releases and Parquet files"),
     Package("matplotlib", "sim", "figures"),
-    Package("filelock", "sim", "sweeps in several processes, and compiled programs that are kept"),
+    Package("filelock", "sim", "sweeps in several processes and keeping compiled programs"),
     Package("tomlkit", "sim", "the configuration that tuning writes"),
     Package("cvxpy", "solvers", "the fastest gossip of up to 50 agents"),
     Package("clarabel", "solvers", "the fastest gossip of up to 50 agents"),
-    Package("pyamg", "solvers", "speed: how gossip mixes on more than 500 agents (else SciPy)"),
+    Package("pyamg", "solvers", "the eigenvalues of very large networks (SciPy takes more memory)"),
     Package("distributed", "cluster", "sweeps on many machines (--scheduler)"),
 )
 _BY_NAME = {package.name: package for package in PACKAGES}
@@ -97,14 +95,11 @@ class _LastFinder:
     by other packages are none of its business: they may try what they can do without.
     """
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: object) -> None:
         if name in _BY_NAME:
             importer = _importer(sys._getframe(1))
             if importer.partition(".")[0] == OURS and importer != __name__:
                 raise MissingExtraError(_advice(_BY_NAME[name]), name=name)
-        return None
 
 
 def _importer(frame: FrameType | None) -> str:
