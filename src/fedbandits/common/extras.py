@@ -75,10 +75,10 @@ def advice(error: ImportError) -> str | None:
         >>> print(advice(ModuleNotFoundError("No module named 'xarray'", name="xarray")))
         xarray is not installed; it is needed for results: pip install 'fedbandits[sim]'
     """
-    name = (error.name or "").partition(".")[0]
-    if not isinstance(error, ModuleNotFoundError) or name not in _BY_NAME:
+    package = _BY_NAME.get(error.name or "")
+    if package is None or not isinstance(error, ModuleNotFoundError):
         return None
-    return _advice(_BY_NAME[name])
+    return _advice(package)
 
 
 def _advice(package: Package) -> str:
