@@ -10,6 +10,8 @@ docs/fill.py` fills the README. Wheels are downloaded first: the seconds are not
 from __future__ import annotations
 
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -32,7 +34,8 @@ def main(extras: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         wheel = build(Path(folder) / "dist")
         rows = [measure(extra, wheel, Path(folder) / f"with_{extra}") for extra in extras]
-        found = {"python": sys.version.split()[0], "wheel": megabytes(wheel), "rows": rows}
+        machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+        found = {"machine": machine, "wheel": megabytes(wheel), "rows": rows}
     KEPT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
