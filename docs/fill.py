@@ -264,10 +264,10 @@ BRINGS = {
 def install(kept: Kept) -> str:
     """What an installation costs, with each extra."""
     found = kept["install"]
-    columns = ("`pip install`", "brings", "wheels, MB", "installed, MB", "seconds")
+    columns = ("in this folder", "brings", "wheels, MB", "installed, MB", "seconds")
     rows = [
         (
-            f"`'fedbandits[{row['extra']}]'`" if row["extra"] else "`fedbandits`",
+            f"`pip install '.[{row['extra']}]'`" if row["extra"] else "`pip install .`",
             BRINGS[row["extra"]],
             *(table.number(row[name]) for name in ("wheels", "installed", "seconds")),
         )
@@ -275,7 +275,7 @@ def install(kept: Kept) -> str:
     ]
     note = (
         f"With all they depend on; the package's own wheel has {table.number(found['wheel'])} MB. "
-        f"Seconds are those of pip on {found['machine']}, with the wheels at hand."
+        f"Seconds are pip's own with the wheels at hand, of one core ({found['machine']})."
     )
     return f"{markdown(columns, rows, note)}\nBy `python benchmarks/install.py`.\n"
 
