@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fedbandits
+from fedbandits.algorithms import REGISTRY
 from fedbandits.common import extras
 from tests.without import OPTIONAL, run_without
 
@@ -29,25 +30,32 @@ def test_the_table_is_that_of_pyproject() -> None:
     assert set(brought["all"]) == {"fedbandits[sim,solvers,cluster]"}
 
 
-ONE_AGENT = """
+EVERY_AGENT = """
 import numpy as np
 import fedbandits as fb
+from fedbandits.algorithms import REGISTRY
 
 rng = np.random.default_rng(0)
-agent = fb.FedExp3()
-state = agent.init(arms=3, agents=1)
-for t in range(1, 1001):
-    p = agent.distribution(state, np.int32(t))
-    arm = rng.choice(3, p=p / p.sum())
-    loss = np.float32(rng.random() < (0.2, 0.5, 0.8)[arm])
-    state = agent.update(state, agent.message(state), np.int32(arm), loss, p, np.int32(t))
-print(agent.distribution(state, np.int32(1001)).argmax())
+gossip = fb.gossip.max_degree(fb.networks.ring(5))
+setting = fb.Setting(arms=3, agents=5, gossip=gossip, actions=rng.normal(size=(3, 2)))
+# Its own rate is chosen by the network, for which SciPy is needed.
+given = {"Exp3Coop": {"learning_rate": 0.5}}
+for name, kind in REGISTRY.items():
+    agent = kind(**given.get(name, {})).set_up(setting)
+    state = agent.init(arms=3, agents=5)
+    for t in map(np.int32, range(1, 21)):
+        p = agent.distribution(state, t)
+        arm = np.int32(rng.choice(3, p=p / p.sum()))
+        losses = rng.random(3, dtype=np.float32)
+        seen = losses if agent.feedback == "full" else losses[arm]
+        state = agent.update(state, agent.message(state), arm, seen, p, t)
+    print(name)
 """
 
 
-def test_one_agent_plays_with_the_base_alone(tmp_path: Path) -> None:
-    done = run_without(OPTIONAL, tmp_path, ["-c", ONE_AGENT])
-    assert (done.stdout, done.stderr) == ("0\n", "")
+def test_every_algorithm_plays_with_the_base_alone(tmp_path: Path) -> None:
+    done = run_without(OPTIONAL, tmp_path, ["-c", EVERY_AGENT])
+    assert (done.stdout.split(), done.stderr) == (list(REGISTRY), "")
 
 
 @pytest.mark.parametrize("command", ["--help", "--version", "list", "run --help", "doctor"])
