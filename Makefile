@@ -28,15 +28,18 @@ quick: $(READY)
 	MPLBACKEND=agg XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" \
 		$(BIN)/python -m pytest tests -n 2 --dist loadfile -m "not slow"
 
-# The wheel as a stranger gets it: built, installed with its dependencies into an empty
-# environment, and used from another folder.
+# The wheel as a stranger gets it: built, installed into empty environments, alone and for
+# simulations, and used from another folder. `python benchmarks/install.py` does so with every extra.
 wheel: $(READY)
 	rm -rf build
 	$(BIN)/python -m build --wheel --outdir build/dist . > /dev/null
-	$(PYTHON) -m venv build/venv
-	build/venv/bin/python -m pip --disable-pip-version-check --quiet install \
-		-c constraints.txt build/dist/*.whl
-	cd build && venv/bin/python ../tests/use_wheel.py && venv/bin/fedbandits --version
+	test $$(cat build/dist/*.whl | wc -c) -lt 1000000
+	for extra in "" sim; do \
+		$(PYTHON) -m venv build/with_$$extra && \
+		build/with_$$extra/bin/python -m pip --disable-pip-version-check --quiet install \
+			-c constraints.txt "$$(echo build/dist/*.whl)$${extra:+[$$extra]}" && \
+		(cd build && with_$$extra/bin/python ../tests/use_wheel.py $$extra) || exit 1; done
+	build/with_/bin/fedbandits --version
 
 # What the pages say of the paper: here, and as older processors compute it.
 pages: reproduce

@@ -11,6 +11,7 @@ that is kept there and in benchmarks/results. A place on a page stands between a
     <!-- summary: paper -->            the paper beside what was measured; of several parts
     <!-- summary: speed -->            what is fast; of several benchmarks
     <!-- summary: precision -->        what float32 costs on long horizons
+    <!-- summary: install -->          what an installation costs, with each extra
     <!-- bench: FILE -->               the table in benchmarks/results/FILE.json
 
 SECTION is a name in KEPT_AS. Only what was made with the very commands there is kept, so that
@@ -162,7 +163,7 @@ HEADLINES = (
         *("figure1", LINE, ("R²",), ("published", "measured", "95%")),
     ),
     Headline(
-        "Figure 2, the ratings in this package, grid: regret of FedExp3",
+        "Figure 2, the ratings in the source tree, grid: regret of FedExp3",
         *("figure2", "Regret at T", ("FedExp3, grid",), ("published", "measured", "95% band")),
     ),
     Headline(
@@ -250,10 +251,40 @@ def precision(kept: Kept) -> str:
     return f"{measure.finding(pairs)}\n\n{found}\nBy `python benchmarks/precision.py`.\n"
 
 
+BRINGS = {
+    "": "one agent on NumPy, and the command's help",
+    "sim": "simulations, results, figures, tuning, the paper",
+    "solvers": "the same, the fastest gossip, very large networks",
+    "cluster": "simulations, and sweeps on many machines",
+    "all": "everything",
+}
+"""What each extra is for."""
+
+
+def install(kept: Kept) -> str:
+    """What an installation costs, with each extra."""
+    found = kept["install"]
+    columns = ("in this folder", "brings", "wheels, MB", "installed, MB", "seconds")
+    rows = [
+        (
+            f"`pip install '.[{row['extra']}]'`" if row["extra"] else "`pip install .`",
+            BRINGS[row["extra"]],
+            *(table.number(row[name]) for name in ("wheels", "installed", "seconds")),
+        )
+        for row in found["rows"]
+    ]
+    note = (
+        f"With all they depend on; the package's own wheel has {table.number(found['wheel'])} MB. "
+        f"Seconds are pip's own with the wheels at hand, of one core ({found['machine']})."
+    )
+    return f"{markdown(columns, rows, note)}\nBy `python benchmarks/install.py`.\n"
+
+
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
     "paper": ({f"{h.section}{suffix}" for h in HEADLINES for suffix in ("", "_older")}, paper),
     "speed": ({"cpu-2-cores", "h200", "h200-million"}, speed),
     "precision": ({"precision"}, precision),
+    "install": ({"install"}, install),
 }
 """By name: what a summary is made from, and how."""
 

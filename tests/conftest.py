@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.salt import SALT, shift_every_seed
 
-# What commands compile is kept in a folder of this test run's own, not in the user's.
-_caches = tempfile.TemporaryDirectory()
-os.environ["XDG_CACHE_HOME"] = _caches.name
+# What commands compile and fetch is kept in folders of this test run's own, not in the user's.
+_folders = tempfile.TemporaryDirectory()
+os.environ["XDG_CACHE_HOME"] = f"{_folders.name}/caches"
+os.environ["XDG_DATA_HOME"] = f"{_folders.name}/data"
 
 settings.register_profile(
     "fedbandits",

@@ -154,7 +154,7 @@ def test_the_paper_stands_beside_both_processors() -> None:
     kept = here | {f"{name}_older": section for name, section in older.items()}
     text = FILL["filled"]("<!-- summary: paper -->\n<!-- end -->", kept)
     assert "grid: regret of FedExp3 | 33.6 | 33.00 (32.00 to 34.00) | 33.50 |" in text
-    assert "package, grid: regret of FedExp3 | - | 29.00 (28.00 to 30.00) | 29.00 |" in text
+    assert "source tree, grid: regret of FedExp3 | - | 29.00 (28.00 to 30.00) | 29.00 |" in text
     assert "FedExp3 | 0.500 | 0.500 (0.450 to 0.550) | 0.510 |" in text
     assert "round otherwise: 2 of 6 numbers move, by at most 25% of their intervals' width." in text
     same = here | {f"{name}_older": section for name, section in here.items()}
@@ -240,3 +240,13 @@ def test_parts_beyond_the_paper_say_what_they_must() -> None:
     kept = FILL["all_kept"]()
     parts = {*("suite", "leaderboard", "horizons", "linear", "figure2_generated")}
     assert {name for name in parts if not current(name, kept)} == AWAITED
+
+
+def test_what_an_installation_costs() -> None:
+    row = {"extra": "sim", "packages": 3, "wheels": 150.4, "installed": 300.0, "seconds": 12.3}
+    kept = {"install": {"machine": "2 abaci", "wheel": 0.33, "rows": [row | {"extra": ""}, row]}}
+    text = FILL["filled"]("<!-- summary: install -->\n<!-- end -->", kept)
+    assert "| `pip install .` | one agent on NumPy" in text
+    assert "| `pip install '.[sim]'` | simulations" in text
+    assert " | 150 | 300 | 12.3 |\n" in text
+    assert "own wheel has 0.330 MB. Seconds are pip's own with the wheels at hand" in text

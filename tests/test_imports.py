@@ -11,6 +11,7 @@ import pytest
 
 HEAVY = (
     "jax scipy networkx cvxpy pyamg xarray pandas pyarrow matplotlib typer rich h5netcdf h5py dask "
+    "tomlkit platformdirs filelock "
     "distributed"
 )
 

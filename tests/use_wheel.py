@@ -1,23 +1,106 @@
-"""Run by `make wheel` in an empty environment: the installed package, not this source tree."""
+"""Run by `make wheel` in clean environments: the installed package, not this source tree.
 
+    python tests/use_wheel.py [EXTRA ...]
+
+uses what the package promises with these extras, and sees that it asks for the others.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import metadata
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import fedbandits as fb
+from fedbandits.common.extras import MissingExtraError
 
 
-def main() -> None:
+def use_base() -> None:
+    """One agent plays 1,000 rounds on NumPy; the command has help; nothing is not for revenue."""
     installed = Path(fb.__file__).parent
     assert "site-packages" in installed.parts, installed
     assert (installed / "py.typed").is_file()
+    assert metadata("fedbandits")["License-Expression"] == "Apache-2.0"
+    assert {file.suffix for file in (installed / "data").iterdir() if file.is_file()} == {".py"}
+    assert np.argmin((0.2, 0.5, 0.8)) == np.argmax(play(1000, (0.2, 0.5, 0.8)))
+    for words in (["--version"], ["--help"], ["doctor"]):
+        said = subprocess.run(
+            [sys.executable, "-m", "fedbandits", *words], capture_output=True, text=True, check=True
+        )
+        assert "fedbandits" in said.stdout, said
+
+
+def play(rounds: int, means: tuple[float, ...]) -> Any:
+    """What an agent alone would play after so many rounds of coins with these means: `[K]`."""
+    rng = np.random.default_rng(0)
+    agent = fb.FedExp3()
+    state = agent.init(arms=len(means), agents=1)
+    for t in map(np.int32, range(1, rounds + 1)):
+        p = agent.distribution(state, t)
+        arm = np.int32(rng.choice(len(means), p=p / p.sum()))
+        loss = np.float32(rng.random() < means[arm])
+        state = agent.update(state, agent.message(state), arm, loss, p, t)
+    return agent.distribution(state, np.int32(rounds + 1))
+
+
+def use_sim() -> None:
+    """Simulate, save, load and draw."""
     problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=50)
-    gossip = fb.gossip.max_degree(fb.networks.ring(4))
-    # The ratings and their licence come along.
-    assert fb.problems.movielens().agents == 129
-    assert len(list((installed / "data").glob("*.LICENSE.txt"))) == 1
-    assert fb.problems.movielens_generated(agents=4, horizon=50).arms == 20
-    result = fb.simulate(problem, fb.FedExp3(), gossip, runs=2)
+    result = fb.simulate(problem, fb.FedExp3(), fb.gossip.max_degree(fb.networks.ring(4)), runs=2)
     assert fb.load(result.save("wheel.nc")).dataset.identical(result.dataset)
+    result.plot(path="wheel.png")
+    large = fb.networks.from_edges(900, fb.networks.grid(30, 30).edges)
+    assert (
+        abs(large.algebraic_connectivity - fb.networks.grid(30, 30).algebraic_connectivity) < 1e-6
+    )
+    asks(fb.problems.movielens, FileNotFoundError, "fedbandits data movielens ml-latest-small")
+    asks(fb.problems.movielens_generated, FileNotFoundError, "source tree")
+
+
+def fastest() -> None:
+    """The gossip that takes a solver."""
+    assert fb.gossip.fastest(fb.networks.ring(5)).sigma2 < 0.5
+
+
+def use_solvers() -> None:
+    """The fastest gossip, and multigrid."""
+    fastest()
+    import pyamg  # noqa: F401
+
+
+def use_cluster() -> None:
+    """Dask is there."""
+    import distributed  # noqa: F401
+
+
+def asks(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    """See that a call fails in these words."""
+    said = "nothing"
+    try:
+        call()
+    except error as raised:
+        said = str(raised)
+    assert words in said, said
+
+
+def main(*extras: str) -> None:
+    use_base()
+    if not extras:
+        asks(lambda: fb.simulate, MissingExtraError, "pip install 'fedbandits[sim]'")
+    else:
+        use_sim()
+    if {"solvers", "all"} & set(extras):
+        use_solvers()
+    else:
+        asks(fastest, MissingExtraError, "pip install 'fedbandits[solvers]'")
+    if {"cluster", "all"} & set(extras):
+        use_cluster()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

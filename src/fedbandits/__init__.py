@@ -29,6 +29,7 @@ from .algorithms import (
     Setting,
     Uniform,
 )
+from .common import extras as extras  # names what is missing, from the start
 from .common import forks as forks  # watches from the start
 from .common.version import __version__ as __version__
 from .gossip import acceleration as accelerated

@@ -340,6 +340,19 @@ def test_data_says_where_the_zip_is(tmp_path: Path) -> None:
     assert "did you mean 'ml-32m'?" in done.stderr
 
 
+def test_data_goes_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def download(release: str, folder: Path) -> Path:
+        asked.append(folder)
+        return folder / f"{release}.zip"
+
+    monkeypatch.setattr("fedbandits.data.download.download", download)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert call("data", "movielens", "ml-latest-small").exit_code == 0
+    assert asked == [tmp_path / "fedbandits"]
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -78,6 +78,7 @@ def test_the_new_configuration_is_whole(tuned: tuple[Path, Result]) -> None:
     for key in ("runs", "problem", "network", "gossip"):
         assert after[key] == before[key]
     assert after["against"] == "final"  # changes with --set are in it
+    assert "\n# mine\n" in path.read_text()  # and the user's own comments
     tried = pd.read_csv(folder / "out" / "small.candidates.csv")
     best = tried.iloc[tried["regret"].to_numpy().argmin()]
     experiment = load_config(path)

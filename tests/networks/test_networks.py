@@ -147,11 +147,43 @@ def test_sparse_eigenvalues_and_diameter_equal_dense_ones(network: Network) -> N
     assert network.diameter == network.distances().max()
 
 
-def test_multigrid_against_a_closed_form_beyond_dense() -> None:
+@pytest.mark.parametrize("with_pyamg", [True, False])
+def test_eigenvalues_against_a_closed_form_beyond_dense(
+    with_pyamg: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not with_pyamg:
+        monkeypatch.setattr(spectra, "installed", lambda _: False)
+        monkeypatch.setitem(sys.modules, "pyamg", None)  # an import of it fails
     shape = networks.grid(150, 200)
     computed = networks.from_edges(shape.agents, shape.edges)
     assert computed.algebraic_connectivity == pytest.approx(shape.algebraic_connectivity, rel=1e-6)
     assert computed.diameter == shape.diameter
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        networks.preferential_attachment(1500, 1),  # a tree
+        networks.from_edges(900, networks.ring(900).edges),
+        networks.random_geometric(600, 0.08, seed=0),
+    ],
+    ids=str,
+)
+def test_without_pyamg_eigenvalues_are_the_same(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = spectra.smooth_modes(network.laplacian, 3)[0]
+    monkeypatch.setattr(spectra, "installed", lambda _: False)
+    found = spectra.smooth_modes(network.laplacian, 3)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_where_no_eigenvalue_is_found_pyamg_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectra, "installed", lambda _: False)
+    monkeypatch.setattr(spectra, "_lobpcg", lambda *_: (np.zeros(1), np.zeros((600, 1)), False))
+    network = networks.from_edges(600, networks.ring(600).edges)
+    with pytest.raises(RuntimeError, match=r"pyamg may find it: pip install 'fedbandits\[solv"):
+        spectra.smooth_modes(network.laplacian)
 
 
 @pytest.mark.slow

@@ -22,9 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
+from fedbandits import data
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
-from fedbandits.data import embedded
+from fedbandits.data import embedded, generated
+from fedbandits.experiments.section import Options
 from fedbandits.problems.movielens import RatingSequences, _in_order
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -304,6 +306,32 @@ def test_labels_are_listed_for_our_release_and_all_for_others(
     assert every.arm_names[0] == NO_GENRES
     assert ours.describe() == listed.describe() | {"source": embedded().name}
     assert fb.problems.movielens(labels="all").describe()["sha256"] == every.describe()["sha256"]
+
+
+def test_without_ours_the_fetched_release_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a wheel, which goes without."""
+    ours = embedded()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(data, "embedded", lambda: tmp_path / "left-out.zip")
+    with pytest.raises(FileNotFoundError, match="`fedbandits data movielens ml-latest-small` fetc"):
+        fb.problems.movielens()
+    with pytest.raises(FileNotFoundError, match="there are no ratings here"):
+        Options(tmp_path).check({"figure1", "figure2"})  # before figure 1 is played
+    Options(tmp_path).check({"figure1"})
+    (tmp_path / "fedbandits").mkdir()
+    (tmp_path / "fedbandits" / "ml-latest-small.zip").symlink_to(ours)
+    found = fb.problems.movielens()
+    assert (found.source, found.agents, found.arms) == ("ml-latest-small.zip", 129, 19)
+
+
+def test_without_the_scale_model_nothing_is_generated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(generated, "__file__", str(tmp_path / "generated.py"))
+    with pytest.raises(FileNotFoundError, match=r"no scale_model\.json here: .* source tree"):
+        fb.problems.movielens_generated(agents=2, horizon=50)
 
 
 class Tables(NamedTuple):

@@ -21,6 +21,7 @@ from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
 from tests.instances import SMALL_CONFIG
+from tests.without import run_without
 
 # Six batches of two cells.
 SWEEP = SMALL_CONFIG.replace("runs = 2", "runs = 2\nseed = [0, 1, 2, 3, 4, 5]").replace(
@@ -245,7 +246,10 @@ def test_addresses(address: str) -> None:
     cluster.check_address(address)
 
 
-def test_without_dask(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(SweepError, match=r"pip install '\.\[cluster\]'"):
-        run_sweep(plan, tmp_path, COMMAND, scheduler="tcp://127.0.0.1:1")
+def test_without_dask(tmp_path: Path) -> None:
+    code = "from fedbandits.sweeps import cluster; cluster._connect('tcp://127.0.0.1:1')"
+    done = run_without(["distributed"], tmp_path, ["-c", code])
+    assert done.stderr.splitlines()[-1].endswith(
+        "distributed is not installed; it is needed for sweeps on many machines (--scheduler): "
+        "pip install 'fedbandits[cluster]'"
+    )

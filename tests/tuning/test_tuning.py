@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,7 +20,6 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
-from fedbandits.common.toml import toml_text
 from fedbandits.engine import each
 from fedbandits.engine.rounds import compilations
 from fedbandits.experiments.measure import interval
@@ -502,25 +500,6 @@ def test_a_problem_says_itself_what_draws_it() -> None:
     assert (drawn.loss_seed, drawn.problem.moon, drawn.problem.seed) == (77, 77, 5)
     free = seeds.stage_seeds("tuning", 2, 0, problem)
     assert seeds.stage_seeds("tuning", 1, 0, replace(problem, moon=free[0])) == free[1:]
-
-
-# Text.
-
-
-def test_toml_is_read_as_it_was_written() -> None:
-    import datetime
-
-    config = {
-        "runs": 3,
-        "text": 'a "quoted" \\ line\nand\ttab \x7f \x01 é',
-        "floats": [0.1, 1e-05, 1e300, -0.0, math.inf],
-        "when": datetime.datetime(2024, 2, 3, 4, 5, 6),
-        "problem": {"on": True, "inner": {"name": "x", "odd key": [], "empty": {}}},
-        "empty": {},
-    }
-    assert tomllib.loads(toml_text(config)) == config
-    with pytest.raises(TypeError, match="has no form in TOML"):
-        toml_text({"a": None})
 
 
 def test_import_loads_numpy_only() -> None:

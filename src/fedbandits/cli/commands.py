@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedbandits.common import interrupts
+from fedbandits.common import extras, interrupts
 from fedbandits.common.version import __version__
 from fedbandits.engine.compile_cache import keep_compiled_programs
 
+from .doctor import doctor
 from .network import list_, network
 from .reproduce import fetch_movielens, reproduce
 from .results import bounds, plot, results
@@ -48,7 +49,10 @@ class _Commands(TyperGroup):
                 raise typer.Exit(2) from error
             except ImportError as error:
                 if not interrupts.requested():
-                    raise
+                    if (missing := extras.advice(error)) is None:
+                        raise
+                    say(f"error: {missing}", "red", err=True)
+                    raise typer.Exit(2) from error
                 # An import that was interrupted may fail in words of its own.
                 say(f"stopped ({one_line(error)})", "yellow", err=True)
                 raise typer.Exit(interrupts.exit_status()) from error
@@ -86,6 +90,6 @@ def main(
     keep_compiled_programs()
 
 
-for _command in (run, results, tune, bounds, network, list_, plot, reproduce):
+for _command in (run, results, tune, bounds, network, list_, plot, reproduce, doctor):
     app.command(name=_command.__name__.strip("_"))(_command)
 data_app.command("movielens")(fetch_movielens)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fedbandits import config
+from fedbandits.common.folders import data_folder
 
 from . import tables, writing
 from .options import Force
@@ -88,7 +89,10 @@ def fetch_movielens(
     release: Annotated[
         str, typer.Argument(help="ml-latest, ml-latest-small, ml-32m, ml-25m, ml-20m, ...")
     ] = "ml-latest",
-    folder: Annotated[Path, typer.Option(help="Where the zip goes.")] = Path("data"),
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the zip goes; your data folder, which fedbandits doctor names."),
+    ] = None,
 ) -> None:
     """Download a MovieLens release from GroupLens; an interrupted download goes on.
 
@@ -96,10 +100,11 @@ def fetch_movielens(
 
     \b
     Examples:
-      fedbandits data movielens
+      fedbandits data movielens ml-latest-small
+      fedbandits data movielens ml-latest --folder data
       fedbandits reproduce figure2 --data data/ml-latest.zip
     """  # noqa: D301
     from fedbandits.data.download import download
 
-    file = download(release, folder)
+    file = download(release, folder or data_folder())
     say(f"to use it: {shlex.join(['fedbandits', 'reproduce', 'figure2', '--data', str(file)])}")

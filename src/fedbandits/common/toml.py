@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 
@@ -20,41 +18,66 @@ def toml_text(config: Mapping[str, Any]) -> str:
         learning_rate = 0.1
         <BLANKLINE>
     """
-    plain = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
-    sections = {key: value for key, value in config.items() if isinstance(value, Mapping)}
-    parts = [_lines(plain)] if plain else []
-    parts += [f"[{_key(name)}]\n{_lines(section)}" for name, section in sections.items()]
-    return "\n".join(parts)
+    return changed("", config)
 
 
-def toml_value(value: Any) -> str:
-    """One value on one line.
+def changed(text: str, config: Mapping[str, Any]) -> str:
+    """The text of a configuration with other values; comments and order stay the user's.
+
+    Args:
+        text: TOML.
+        config: what the new text says; keys that are not in it go.
 
     Example:
-        >>> toml_value({"name": "power", "c": 0.01, "on": True, "steps": [1, 2]})
-        '{ name = "power", c = 0.01, on = true, steps = [1, 2] }'
+        >>> changed("runs = 2  # few", {"runs": 3})
+        'runs = 3  # few'
     """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for the one character that only TOML refuses.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, int | float):
-        # inf and nan are words of TOML too; NumPy's floats are floats, with a name in their repr.
-        return repr(float(value)) if isinstance(value, float) else repr(value)
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(key)} = {toml_value(item)}" for key, item in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(toml_value(item) for item in value)}]"
-    if hasattr(value, "isoformat"):  # dates and times
-        return str(value.isoformat())
-    raise TypeError(f"{type(value).__name__} {value!r} has no form in TOML")
+    import tomlkit
+
+    there = tomlkit.parse(text)
+    new = {
+        key: _in_one_line(value)
+        for key, value in config.items()
+        if key not in there and not isinstance(value, Mapping)
+    }
+    # New keys of no section come first: after one they would be that section's.
+    document = tomlkit.parse(tomlkit.dumps(new) + text)
+    _change(document, config, tomlkit.table)
+    return tomlkit.dumps(document)
 
 
-def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {toml_value(value)}\n" for key, value in table.items())
+def _change(
+    table: MutableMapping[str, Any], wanted: Mapping[str, Any], new: Callable[[], Any]
+) -> None:
+    """Make a table of a document say what is wanted; what says so already stays as it is.
+
+    Args:
+        table: changed in place.
+        wanted: what it says then.
+        new: an empty table for those that it lacks: sections in a document, else `{ }` in a line.
+    """
+    import tomlkit
+
+    for key in [key for key in table if key not in wanted]:
+        del table[key]
+    for key, value in wanted.items():
+        there = table.get(key)
+        if isinstance(there, MutableMapping) != isinstance(value, Mapping):
+            table.pop(key, None)  # a section does not become a number where it stands
+        if isinstance(value, Mapping):
+            if key not in table:
+                table[key] = new()
+            _change(table[key], value, tomlkit.inline_table)
+        elif key not in table or repr(tomlkit.item(there).unwrap()) != repr(value):
+            table[key] = _in_one_line(value)
 
 
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
+def _in_one_line(value: Any) -> Any:
+    """A value that is no table, as an item of a document."""
+    import tomlkit
+
+    if not isinstance(value, list | tuple):
+        return tomlkit.item(value)
+    array = tomlkit.array()
+    array.extend(value)
+    return array

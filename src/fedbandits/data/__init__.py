@@ -1,31 +1,40 @@
-"""MovieLens: a release that comes along, others to download, and the reader of them all."""
+"""MovieLens: a release in the source tree, others to download, and the reader of them all."""
 
 from pathlib import Path
 
+from fedbandits.common.folders import data_folder
+
 from .releases import Ratings, read_release
 
-__all__ = ["Ratings", "embedded", "read_release"]
+__all__ = ["Ratings", "default_release", "embedded", "read_release"]
+
+FETCHED = "ml-latest-small"
+"""The release that stands in for the embedded one where that is not there."""
+
+
+def default_release() -> Path:
+    """The release for who names none: the source tree's own, else one that was fetched.
+
+    Example:
+        >>> default_release().name
+        'ml-latest-small-2016-10.zip'
+    """
+    if embedded().is_file():
+        return embedded()
+    fetched = data_folder() / f"{FETCHED}.zip"
+    if fetched.is_file():
+        return fetched
+    raise FileNotFoundError(
+        f"there are no ratings here: they are for research only, so wheels go without. `fedbandits "
+        f"data movielens {FETCHED}` fetches some to {fetched}, where they are found; or name a "
+        "release, as in fb.problems.movielens(path) or --data FILE"
+    )
 
 
 def embedded() -> Path:
-    """The release that comes with the package: ml-latest-small of October 2016.
+    """Where the source tree has a release: ml-latest-small of October 2016.
 
     100,004 ratings by 671 users, in GroupLens' own files. Its licence, which is not the package's,
-    stands beside it: research only, not for revenue.
-
-    Example:
-        >>> embedded().name
-        'ml-latest-small-2016-10.zip'
+    stands beside it: research only, not for revenue. Wheels go without it.
     """
-    return bundled("ml-latest-small-2016-10.zip")
-
-
-def bundled(name: str) -> Path:
-    """A file that comes with the package, unless it was left out for its licence."""
-    path = Path(__file__).with_name(name)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{name} was left out of this installation; name a MovieLens release instead, as in "
-            "fb.problems.movielens(path) or --data FILE"
-        )
-    return path
+    return Path(__file__).with_name("ml-latest-small-2016-10.zip")

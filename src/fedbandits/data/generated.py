@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fedbandits.common.checks import fits
-
-from . import bundled
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,7 +49,7 @@ def generate(agents: int, horizon: int, seed: int) -> Generated:
         horizon: T.
         seed: of everything.
     """
-    model = json.loads(bundled("scale_model.json").read_text(encoding="utf-8"))
+    model = _model()
     genres = tuple(model["genres"])
     rng = np.random.default_rng(seed)
     activity, count = _counts(model, agents, horizon, rng)
@@ -65,6 +64,17 @@ def generate(agents: int, horizon: int, seed: int) -> Generated:
         means = np.add.reduceat(half_stars / 2, draws.start) / count.ravel()
         shift += target - means.reshape(count.shape).mean(axis=0)
     return Generated(genres, count, _rounded(draws, shift))
+
+
+def _model() -> dict[str, Any]:
+    path = Path(__file__).with_name("scale_model.json")
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no {path.name} here: it was computed from ratings that are for research "
+            "only, so wheels go without. Install from the source tree, with pip install -e '.[sim]'"
+        )
+    model: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return model
 
 
 def _column(model: dict[str, Any], name: str) -> Floats:

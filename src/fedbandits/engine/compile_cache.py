@@ -7,6 +7,8 @@ import os
 import platform
 from pathlib import Path
 
+from fedbandits.common.folders import cache_folder
+
 _MEGABYTES = 500
 
 
@@ -19,10 +21,9 @@ def keep_compiled_programs() -> None:
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     try:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = caches / "fedbandits" / _machine()
+        folder = cache_folder() / _machine()
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # no home, or none to write to: compile every time
+    except OSError:  # no home, or none to write to: compile every time
         return
     for name, value in (
         ("JAX_COMPILATION_CACHE_DIR", str(folder)),

@@ -5,7 +5,7 @@ recommendation setting with the communication networks: (left) complete graph, (
 network, and (right) RGG(0.5).
 
 The paper's release has N = 3,364 users with a rating in all of K = 20 genres, and T = 12,800. Three
-sizes here: the real ratings that come with the package, a generated instance at the paper's full
+sizes here: the real ratings in the source tree, a generated instance at the paper's full
 size, and any MovieLens release. The constants are those of figure 1.
 """
 

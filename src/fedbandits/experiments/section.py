@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.common.files import atomic_path
 from fedbandits.config.replacing import FIX
+from fedbandits.data import default_release
 from fedbandits.results.plots import save_figure
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Options:
 
     def check(self, parts: Container[str]) -> None:
         """Refuse data that no part uses or that is not there."""
+        if "figure2" in parts and self.data in (None, "embedded"):
+            default_release()
         if self.data is None:
             return
         if "figure2" not in parts:

@@ -1,12 +1,19 @@
-"""Extreme eigenvalues of Laplacians: dense for few agents, multigrid for up to millions."""
+"""Extreme eigenvalues of Laplacians: dense for few agents, multigrid for up to millions.
+
+Without pyamg, which has no wheel for small machines, a factorisation by SciPy takes multigrid's
+place. Its memory grows faster than the graph.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from fedbandits.common.extras import install_command, installed
 
 from .searches import Floats, hops
 
@@ -24,6 +31,7 @@ def smooth_modes(
 
     Above `DENSE_AGENTS` by LOBPCG, preconditioned by algebraic multigrid, or by the diagonal
     on graphs without large distances: there multigrid fills in, and the diagonal suffices.
+    Without pyamg multigrid is replaced by a factorisation.
 
     Arguments:
         laplacian: [N, N] sparse, of a connected graph.
@@ -40,11 +48,13 @@ def smooth_modes(
     start = np.random.default_rng(0).standard_normal((n, count + 1))
     start[:, 0] = distance - distance.mean()  # already smooth, and its quotient sets the scale
     shallow = distance.max() <= 2 * math.log2(n)
-    for kind in ("diagonal", "multigrid") if shallow else ("multigrid",):
-        values, vectors, converged = _lobpcg(laplacian, start, count, accuracy, kind)
+    thorough = _multigrid if installed("pyamg") else _factorised
+    for preconditioner in (_inverse_diagonal, thorough) if shallow else (thorough,):
+        values, vectors, converged = _lobpcg(laplacian, start, count, accuracy, preconditioner)
         if converged:
             return values, vectors
-    raise RuntimeError(f"no eigenvalue within accuracy {accuracy} on a graph of {n} agents")
+    fix = f"; pyamg may find it: {install_command('solvers')}" if thorough is _factorised else ""
+    raise RuntimeError(f"no eigenvalue within accuracy {accuracy} on a graph of {n} agents{fix}")
 
 
 def rough_modes(laplacian: Sparse, count: int = 1) -> tuple[Floats, Floats]:
@@ -68,13 +78,17 @@ def _dense_modes(laplacian: Sparse, first: int, last: int) -> tuple[Floats, Floa
 
 
 def _lobpcg(
-    laplacian: Sparse, start: Floats, count: int, accuracy: float, kind: str
+    laplacian: Sparse,
+    start: Floats,
+    count: int,
+    accuracy: float,
+    preconditioner: Callable[[Sparse, float], Any],
 ) -> tuple[Floats, Floats, bool]:
     from scipy.sparse.linalg import lobpcg
 
     n = laplacian.shape[0]
-    inverse = _multigrid(laplacian) if kind == "multigrid" else _inverse_diagonal(laplacian)
     scale = float(start[:, 0] @ (laplacian @ start[:, 0])) / float(start[:, 0] @ start[:, 0])
+    inverse = preconditioner(laplacian, scale)
     block, ones = start, np.ones((n, 1))
     for _ in range(12):
         with warnings.catch_warnings():  # it warns when it stops early; checked just below
@@ -92,13 +106,27 @@ def _lobpcg(
     return values[:count], block[:, :count], False
 
 
-def _inverse_diagonal(laplacian: Sparse) -> Any:
+# Each takes the Laplacian and about its smallest non-zero eigenvalue.
+
+
+def _inverse_diagonal(laplacian: Sparse, _: float) -> Any:
     from scipy.sparse import diags_array
 
     return diags_array(1 / laplacian.diagonal())
 
 
-def _multigrid(laplacian: Sparse) -> Any:
+def _factorised(laplacian: Sparse, smallest: float) -> Any:
+    """(L + λI)⁻¹: L alone is singular, and the shift leaves every mode within a factor of two."""
+    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse.linalg import LinearOperator, splu
+
+    n = laplacian.shape[0]
+    shifted = csc_array(laplacian + smallest * eye_array(n))
+    solve: Any = splu(shifted, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve
+    return LinearOperator((n, n), matvec=solve, matmat=solve, dtype=np.float64)
+
+
+def _multigrid(laplacian: Sparse, _: float) -> Any:
     from pyamg import smoothed_aggregation_solver
     from scipy.sparse import csr_matrix
 

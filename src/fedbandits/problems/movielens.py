@@ -88,12 +88,13 @@ def movielens(
     the end. A movie of several genres counts once for each.
 
     Args:
-        path: a MovieLens release, as a zip or a folder; by default the one that comes with the
-            package, ml-latest-small of October 2016: 129 agents, 19 arms, 1478 rounds. It is for
-            research only, not for revenue; cite Harper and Konstan 2015.
+        path: a MovieLens release, as a zip or a folder; by default the one in the source tree,
+            ml-latest-small of October 2016: 129 agents, 19 arms, 1478 rounds. Wheels go without it;
+            there it is the one that `fedbandits data movielens ml-latest-small` has fetched. They
+            are for research only, not for revenue; cite Harper and Konstan 2015.
         labels: `all` counts "(no genres listed)" as a genre, as the paper does; `listed` leaves it
-            out. By default `all`, but `listed` for the package's own release, where only ten users
-            rated a movie without genres.
+            out. By default `all`, but `listed` where no path is given: of those releases only a few
+            users rated a movie without genres.
 
     Example:
         >>> problem = movielens()
@@ -103,12 +104,12 @@ def movielens(
     Reference:
         Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
-    from fedbandits.data import embedded, read_release
+    from fedbandits.data import default_release, read_release
 
     if labels not in (None, "all", "listed"):
         raise ValueError(f"labels must be 'all' or 'listed', not {labels!r}")
     if path is None:
-        path, labels = embedded(), labels or "listed"
+        path, labels = default_release(), labels or "listed"
     ratings = read_release(path)
     every = {label for of_movie in ratings.genres.values() for label in of_movie}
     genres = sorted(every - {NO_GENRES} if labels == "listed" else every)

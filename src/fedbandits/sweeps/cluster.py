@@ -105,13 +105,8 @@ def play_on_worker(batch: dict[str, Any], version: str) -> list[Played]:
 
 
 def _connect(scheduler: str) -> Client:
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise SweepError(
-            "--scheduler needs Dask, which is not installed: pip install '.[cluster]' in the "
-            "folder of this library, or pip install distributed"
-        ) from error
+    from distributed import Client
+
     try:
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:

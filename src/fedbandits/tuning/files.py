@@ -13,7 +13,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common.describe import describe
 from fedbandits.common.files import atomic_path
 from fedbandits.common.interrupts import calm
-from fedbandits.common.toml import toml_text
+from fedbandits.common.toml import changed, toml_text
 from fedbandits.config.catalogue import THEOREM
 from fedbandits.config.document import read_document
 from fedbandits.config.experiment import ConfigError, Experiment
@@ -185,5 +185,6 @@ def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Repo
         f"{files.fresh.name} the regret on fresh seeds.\n\n"
     )
     there = moved(config, source.parent.resolve(), files.config.parent.resolve())
+    text += changed(source.read_text(encoding="utf-8"), there)
     with atomic_path(files.config) as temporary:
-        temporary.write_text(text + toml_text(there), encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")

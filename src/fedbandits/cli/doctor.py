@@ -1,0 +1,90 @@
+"""`fedbandits doctor`: what is installed, what is missing for what, devices and folders."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedbandits.common import extras
+from fedbandits.common.folders import data_folder
+from fedbandits.common.version import __version__
+from fedbandits.data import default_release
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def doctor() -> None:
+    """What is installed and what is missing for what, the devices JAX sees, and your folders.
+
+    \b
+    Example:
+      fedbandits doctor
+    """  # noqa: D301
+    from rich.console import Console
+
+    console = Console()
+    console.print(packages_table())
+    for line in lines():
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def packages_table() -> Table:
+    """Every package that is used, with its version, the extra that brings it and what it is for."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table("package", "version", "extra", "needed for", box=box.SIMPLE_HEAD)
+    for package in extras.PACKAGES:
+        found = extras.version(package.name)
+        table.add_row(
+            package.name, found or "missing", package.extra or "-", package.needed_for,
+            style="" if found else "yellow",
+        )  # fmt: skip
+    return table
+
+
+def lines() -> list[str]:
+    """What the table does not say, a line each."""
+    return [
+        *(_missing() or ["nothing is missing"]),
+        f"fedbandits {__version__}: {Path(__file__).parents[1]}",
+        f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        f"JAX devices: {_devices()}",
+        f"compiled programs: {os.environ.get('JAX_COMPILATION_CACHE_DIR', 'are not kept')}",
+        f"data: {_or_why_not(data_folder)}",
+        f"ratings: {_or_why_not(default_release)}",
+    ]
+
+
+def _missing() -> list[str]:
+    """What to type for each extra that is not whole."""
+    missing: dict[str, list[str]] = {}
+    for package in extras.PACKAGES:
+        if extras.version(package.name) is None:
+            missing.setdefault(package.extra, []).append(package.name)
+    return [
+        f"missing: {', '.join(names)}; to get {'it' if len(names) == 1 else 'them'}: "
+        f"{extras.install_command(extra)}"
+        for extra, names in missing.items()
+    ]
+
+
+def _devices() -> str:
+    try:
+        import jax
+
+        kinds = [f"{device.platform} {device.device_kind}" for device in jax.devices()]
+    except (ImportError, RuntimeError) as error:  # it may be installed and not start
+        return f"none ({' '.join(str(error).split())})"
+    return ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
+
+
+def _or_why_not(find: Callable[[], Path]) -> str:
+    try:
+        return str(find())
+    except OSError as error:
+        return str(error)

@@ -1,0 +1,134 @@
+"""What is optional: which extra brings a package, and an error that says so where it is missing.
+
+`pip install fedbandits` brings NumPy and the command line; everything else waits in an extra and is
+imported in the function that needs it. Where such an import fails, the error names the extra.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+from types import FrameType
+from typing import NamedTuple
+
+OURS = __name__.partition(".")[0]
+
+
+class Package(NamedTuple):
+    """A package that this one imports.
+
+    Attributes:
+        name: as it is imported, and as it is installed.
+        extra: what brings it; empty for what is always there.
+        needed_for: what does not work without it.
+    """
+
+    name: str
+    extra: str
+    needed_for: str
+
+
+PACKAGES = (
+    Package("numpy", "", "everything"),
+    Package("typer", "", "the command line"),
+    Package("rich", "", "tables and progress on the command line"),
+    Package("platformdirs", "", "the folders for caches and data"),
+    Package("jax", "sim", "simulations and losses"),
+    Package("scipy", "sim", "networks, gossip and intervals"),
+    Package("networkx", "sim", "some networks and pictures of them"),
+    Package("xarray", "sim", "results"),
+    Package("h5netcdf", "sim", "files of results"),
+    Package("h5py", "sim", "files of results"),
+    Package("pandas", "sim", "tables of losses, results and bounds"),
+    Package("pyarrow", "sim", "MovieLens releases and Parquet files"),
+    Package("matplotlib", "sim", "figures"),
+    Package("filelock", "sim", "sweeps in several processes and keeping compiled programs"),
+    Package("tomlkit", "sim", "the configuration that tuning writes"),
+    Package("cvxpy", "solvers", "the fastest gossip of up to 50 agents"),
+    Package("clarabel", "solvers", "the fastest gossip of up to 50 agents"),
+    Package("pyamg", "solvers", "the eigenvalues of very large networks (SciPy takes more memory)"),
+    Package("distributed", "cluster", "sweeps on many machines (--scheduler)"),
+)
+_BY_NAME = {package.name: package for package in PACKAGES}
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """A package that an extra brings is not installed."""
+
+
+def install_command(extra: str) -> str:
+    """What to type to get an extra; without one, the package itself.
+
+    Example:
+        >>> install_command("sim"), install_command("")
+        ("pip install 'fedbandits[sim]'", 'pip install fedbandits')
+    """
+    return f"pip install '{OURS}[{extra}]'" if extra else f"pip install {OURS}"
+
+
+def advice(error: ImportError) -> str | None:
+    """What to install where an import failed; None if that is not of this table.
+
+    Example:
+        >>> print(advice(ModuleNotFoundError("No module named 'xarray'", name="xarray")))
+        xarray is not installed; it is needed for results: pip install 'fedbandits[sim]'
+    """
+    package = _BY_NAME.get(error.name or "")
+    if package is None or not isinstance(error, ModuleNotFoundError):
+        return None
+    return _advice(package)
+
+
+def _advice(package: Package) -> str:
+    return (
+        f"{package.name} is not installed; it is needed for {package.needed_for}: "
+        f"{install_command(package.extra)}"
+    )
+
+
+class _LastFinder:
+    """Is asked for a module that nobody has found; finds none, but says what to install.
+
+    So that every import of an optional package fails in the same words, wherever it stands. Imports
+    by other packages are none of its business: they may try what they can do without.
+    """
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name in _BY_NAME:
+            importer = _importer(sys._getframe(1))
+            if importer.partition(".")[0] == OURS and importer != __name__:
+                raise MissingExtraError(_advice(_BY_NAME[name]), name=name)
+
+
+def _importer(frame: FrameType | None) -> str:
+    """The module that imports something: the innermost that is not of the import system."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith(("importlib", "_frozen_importlib")):
+            return name
+        frame = frame.f_back
+    return ""
+
+
+def installed(name: str) -> bool:
+    """Whether a package can be imported."""
+    return importlib.util.find_spec(name) is not None
+
+
+def version(name: str) -> str | None:
+    """The version of a package that is installed, or None.
+
+    Example:
+        >>> version("no-such-package") is None
+        True
+    """
+    try:
+        return version_of(name)
+    except PackageNotFoundError:
+        return None
+
+
+if not any(isinstance(finder, _LastFinder) for finder in sys.meta_path):
+    sys.meta_path.append(_LastFinder())

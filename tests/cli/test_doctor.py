@@ -1,0 +1,48 @@
+"""`fedbandits doctor`: what is there, what is missing, and where things lie."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from fedbandits.common import extras
+from fedbandits.data import embedded
+from tests.cli.test_cli import call
+from tests.without import OPTIONAL, run_without
+
+
+def test_all_that_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
+    done = call("doctor")
+    assert done.exit_code == 0, done.stderr
+    rows = {words[0]: words for line in done.stdout.splitlines() if (words := line.split())}
+    assert rows["numpy"][1] == np.__version__
+    assert rows["jax"][1:3] == [jax.__version__, "sim"]
+    assert rows["cvxpy"][2] == "solvers"
+    assert all(package.name in rows for package in extras.PACKAGES)
+    assert "nothing is missing\n" in done.stdout
+    assert f"JAX devices: {len(jax.devices())} × {jax.default_backend()} " in done.stdout
+    assert f"compiled programs: {tmp_path / 'programs'}\n" in done.stdout
+    assert f"data: {tmp_path / 'fedbandits'}\n" in done.stdout
+    assert f"ratings: {embedded()}\n" in done.stdout
+
+
+def test_what_is_missing_for_what(tmp_path: Path) -> None:
+    done = run_without(OPTIONAL, tmp_path, ["-m", "fedbandits", "doctor"])
+    assert "missing: cvxpy, clarabel, pyamg; to get them: pip install 'fedbandits[solvers]'\n" in (
+        done.stdout
+    )
+    assert "missing: distributed; to get it: pip install 'fedbandits[cluster]'\n" in done.stdout
+    assert "JAX devices: none (jax is not installed; " in done.stdout
+    row = next(line.split() for line in done.stdout.splitlines() if line.startswith("  cvxpy"))
+    assert row[1:6] == ["missing", "solvers", "the", "fastest", "gossip"]
+
+
+def test_jax_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("no\ndriver")
+
+    monkeypatch.setattr(jax, "devices", fail)
+    assert "JAX devices: none (no driver)\n" in call("doctor").stdout
