@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.engine.each import simulate_each
 from fedbandits.engine.rounds import compilations
+from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip import acceleration as accelerated
 from tests.instances import ORACLE_SIZES, connected_networks, random_losses, sent_by

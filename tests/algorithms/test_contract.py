@@ -17,7 +17,7 @@ import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
-from fedbandits.engine import chunking, mixing, pytrees, rounds
+from fedbandits.engine import chunk_sizes, mixing, pytrees, rounds
 from fedbandits.engine.preparation import precision
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import Trajectory, trajectory
@@ -315,9 +315,9 @@ def test_simulate_plays_the_same_arms(name: str, monkeypatch: pytest.MonkeyPatch
     problem = fb.problems.activated_bernoulli(agents, arms, horizon, seed=5)
     losses = problem.block(1, horizon).astype(np.float64)
     run = played(name, losses, gossip, seed=9)
-    monkeypatch.setattr(chunking, "MOST_ROUNDS", 4)
-    monkeypatch.setattr(chunking, "MOST_LOSSES_HELD", 1)
-    assert chunking.chunking(problem, 3) == chunking.Chunking(12, 4, 4, ahead=False)
+    monkeypatch.setattr(chunk_sizes, "MOST_ROUNDS", 4)
+    monkeypatch.setattr(chunk_sizes, "MOST_LOSSES_HELD", 1)
+    assert chunk_sizes.chunking(problem, 3) == chunk_sizes.Chunking(12, 4, 4, ahead=False)
     data = fb.simulate(problem, ALGORITHMS[name], gossip, runs=3, seed=9, dtype="float64").dataset
     mean = losses.mean(axis=1)  # [T, K]
     np.testing.assert_allclose(data["arm_loss"], mean.cumsum(axis=0), rtol=0, atol=1e-13)

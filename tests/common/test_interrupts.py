@@ -21,9 +21,9 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.cli import tables, writing
+from fedbandits.cli import output_files, tables
 from fedbandits.common import interrupts
-from fedbandits.engine import draws, each, preparation, rounds
+from fedbandits.engine import preparation, rounds, several_algorithms, several_draws
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
 from fedbandits.results.record import Record
@@ -99,7 +99,7 @@ BETWEEN: dict[str, tuple[Any, str, int]] = {
     "recording the last chunk": (Record, "add", 3),
     "finishing": (engine, "finish", 1),
 }
-AFTER = {"writing": (fb.Result, "save"), "drawing": (writing, "save_plot")}
+AFTER = {"writing": (fb.Result, "save"), "drawing": (output_files, "save_plot")}
 
 
 @pytest.mark.slow
@@ -361,8 +361,10 @@ GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
 PROBLEMS = [fb.problems.activated_bernoulli(agents=6, arms=3, horizon=t) for t in (43, 47, 53)]
 CALLS: dict[str, Callable[[], Any]] = {
     "simulate": lambda: fb.simulate(PROBLEMS[0], fb.FedExp3(), GOSSIP, runs=1),
-    "simulate_each": lambda: each.simulate_each(PROBLEMS[1], [fb.FedExp3()], GOSSIP, runs=1),
-    "simulate_draws": lambda: draws.simulate_draws(PROBLEMS[2:], fb.FedExp3(), GOSSIP),
+    "simulate_each": lambda: several_algorithms.simulate_each(
+        PROBLEMS[1], [fb.FedExp3()], GOSSIP, runs=1
+    ),
+    "simulate_draws": lambda: several_draws.simulate_draws(PROBLEMS[2:], fb.FedExp3(), GOSSIP),
 }
 
 

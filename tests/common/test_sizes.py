@@ -14,8 +14,8 @@ import pytest
 import fedbandits as fb
 from fedbandits import algorithms, config, networks, problems
 from fedbandits.common import checks
-from fedbandits.engine.draws import simulate_draws
-from fedbandits.engine.each import simulate_each
+from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.several_draws import simulate_draws
 from tests.cli.test_cli import call
 from tests.instances import SMALL_CONFIG
 

@@ -11,8 +11,8 @@ import pytest
 
 from fedbandits.common.describe import canonical
 from fedbandits.config.document import load_config
+from fedbandits.config.expansion import expand, find_axes
 from fedbandits.config.experiment import ConfigError
-from fedbandits.config.grammar import expand, find_axes
 from fedbandits.config.identity import Contents
 from fedbandits.sweeps.identity import cell_hash
 from fedbandits.sweeps.plan import MOST_CELLS, make_plan

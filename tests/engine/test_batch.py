@@ -13,9 +13,9 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine import checkpoint, chunking, devices
-from fedbandits.engine.each import simulate_each
+from fedbandits.engine import checkpoint, chunk_sizes, devices
 from fedbandits.engine.rounds import compilations
+from fedbandits.engine.several_algorithms import simulate_each
 
 PROBLEM = fb.problems.activated_bernoulli(agents=9, arms=4, horizon=210, seed=5)
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(3, 3))
@@ -136,6 +136,6 @@ def test_a_checkpoint_that_cannot_be_written_is_the_disks_fault(
 
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     monkeypatch.setattr(np, "savez", full)
-    monkeypatch.setattr(chunking, "MOST_ROUNDS", 105)
+    monkeypatch.setattr(chunk_sizes, "MOST_ROUNDS", 105)
     with pytest.raises(checkpoint.CheckpointError, match=r"\.npz cannot be written \(No space"):
         simulate_each(PROBLEM, [fb.Exp3(1.0), fb.Exp3(0.3)], runs=2, checkpoint=tmp_path)

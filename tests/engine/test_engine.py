@@ -21,7 +21,7 @@ import fedbandits as fb
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
 from fedbandits.engine import checkpoint
-from fedbandits.engine.chunking import Chunking, chunking
+from fedbandits.engine.chunk_sizes import Chunking, chunking
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.results.record import Record
 from tests.instances import sent_by

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import forms, linked_maximum, mixing
+from fedbandits.engine import linked_maximum, matrix_forms, mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
@@ -31,13 +31,13 @@ def accelerator() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("network", "form"),
     [
-        (fb.networks.grid(4, 5), forms.Dense),
-        (fb.networks.complete(300), forms.Complete),
-        (fb.networks.grid(20, 15), forms.Neighbours),
-        (fb.networks.random_geometric(1000, 0.08, seed=2), forms.Neighbours),
-        (fb.networks.random_geometric(300, 0.6, seed=0), forms.Dense),
-        (fb.networks.star(300), forms.Edges),
-        (hub_graph(1500), forms.Edges),
+        (fb.networks.grid(4, 5), matrix_forms.Dense),
+        (fb.networks.complete(300), matrix_forms.Complete),
+        (fb.networks.grid(20, 15), matrix_forms.Neighbours),
+        (fb.networks.random_geometric(1000, 0.08, seed=2), matrix_forms.Neighbours),
+        (fb.networks.random_geometric(300, 0.6, seed=0), matrix_forms.Dense),
+        (fb.networks.star(300), matrix_forms.Edges),
+        (hub_graph(1500), matrix_forms.Edges),
     ],
 )
 def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
@@ -66,7 +66,7 @@ def test_what_an_agent_hears_weighs_one_in_float32(data: st.DataObject) -> None:
     ]
     gossip = data.draw(st.sampled_from(rules))(network)
     held = mixing.mixer(gossip, fb.FedExp3(), "float32").averages
-    assert isinstance(held, forms.Dense)
+    assert isinstance(held, matrix_forms.Dense)
     W = np.asarray(held.matrix, np.float64)  # sums of these are exact
     np.testing.assert_array_equal(W.sum(axis=0), 1)
     np.testing.assert_array_equal(W.sum(axis=1), 1)
@@ -93,24 +93,26 @@ def test_tensor_cores_average_as_exactly_as_float32(lazy: bool) -> None:
     """The form of accelerators, here on whatever there is; 150 terms of 1e-7 each at most."""
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0), lazy=lazy)
     mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
-    assert isinstance(mix.averages, forms.EqualWeights)
+    assert isinstance(mix.averages, matrix_forms.EqualWeights)
     assert mix.averages.adjacency.shape == (384, 384)
     x = np.random.default_rng(0).exponential(1e3, size=(3, 2, 300)).astype(np.float32)
     combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
     exact = x.astype(np.float64) @ gossip.matrix.toarray()
     np.testing.assert_allclose(combine(mix, "average", x, None), exact, rtol=1e-6)
     metropolis = fb.gossip.metropolis(gossip.network)  # weights differ: no such form
-    assert isinstance(mixing.mixer(metropolis, fb.FedExp3(), "float32").averages, forms.Dense)
-    assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, forms.Dense)
+    assert isinstance(
+        mixing.mixer(metropolis, fb.FedExp3(), "float32").averages, matrix_forms.Dense
+    )
+    assert isinstance(mixing.mixer(gossip, fb.FedExp3(), "float64").averages, matrix_forms.Dense)
 
 
 @pytest.mark.parametrize(
     ("network", "form"),
     [
-        (fb.networks.grid(20, 15), forms.Shifts),
-        (fb.networks.path(300), forms.Shifts),
-        (fb.networks.ring(300), forms.Neighbours),  # its ends are too far apart to shift
-        (fb.networks.random_geometric(300, 0.5, seed=0), forms.EqualWeights),
+        (fb.networks.grid(20, 15), matrix_forms.Shifts),
+        (fb.networks.path(300), matrix_forms.Shifts),
+        (fb.networks.ring(300), matrix_forms.Neighbours),  # its ends are too far apart to shift
+        (fb.networks.random_geometric(300, 0.5, seed=0), matrix_forms.EqualWeights),
     ],
 )
 @pytest.mark.usefixtures("accelerator")

@@ -16,7 +16,7 @@ from fedbandits.cli.commands import app
 from fedbandits.common.statistics import interval
 from fedbandits.config.building import build
 from fedbandits.config.experiment import ConfigError
-from fedbandits.engine import each, over_draws
+from fedbandits.engine import over_draws, several_algorithms
 from fedbandits.problems.redrawn import loss_seeds, redraw
 from fedbandits.sweeps import store
 from fedbandits.sweeps.listing import as_csv
@@ -225,7 +225,7 @@ def test_a_sweep_goes_on_after_the_draws_that_are_done(
     file: Path, swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, out, seeds = make_plan(file), tmp_path / "out", []
-    simulate_each = each.simulate_each
+    simulate_each = several_algorithms.simulate_each
 
     def stopped(*args: Any, **kwargs: Any) -> list[fb.Result]:
         seeds.append(int(args[0].seed))
@@ -233,7 +233,7 @@ def test_a_sweep_goes_on_after_the_draws_that_are_done(
             raise KeyboardInterrupt
         return simulate_each(*args, **kwargs)
 
-    monkeypatch.setattr(each, "simulate_each", stopped)
+    monkeypatch.setattr(several_algorithms, "simulate_each", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(plan, out, ["fedbandits"])
     assert len(run_sweep(plan, out, ["fedbandits"]).done) == 2

@@ -10,7 +10,7 @@ import pytest
 import fedbandits as fb
 from benchmarks import precision as measured
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine import forms, mixing, simulate
+from fedbandits.engine import matrix_forms, mixing, simulate
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
@@ -63,7 +63,7 @@ def test_a_dense_average_asks_for_full_precision(default: str | None) -> None:
     mix = mixing.mixer(GOSSIP, fb.FedExp3(), "float32")
     x = np.zeros((20, 2, 36), np.float32)
     combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
-    dense = jax.jit(lambda W, x: forms.Dense(W).average(x, jnp.zeros(2)))
+    dense = jax.jit(lambda W, x: matrix_forms.Dense(W).average(x, jnp.zeros(2)))
     with jax.default_matmul_precision(default):
         for lowered in (
             combine.lower(mix, "average", x, None),

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine import draws
+from fedbandits.engine import several_draws
 from fedbandits.experiments import Options, Section, horizons
 from fedbandits.experiments.measure import Interval, interval
 
@@ -24,8 +24,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
     """In float64, where batching the draws flips no arm."""
     out = tmp_path_factory.mktemp("horizons")
     with pytest.MonkeyPatch.context() as patch:
-        wide = partial(draws.simulate_draws, dtype="float64")
-        patch.setattr(draws, "simulate_draws", wide)
+        wide = partial(several_draws.simulate_draws, dtype="float64")
+        patch.setattr(several_draws, "simulate_draws", wide)
         return out, horizons.reproduce(Options(out, quick=True))
 
 

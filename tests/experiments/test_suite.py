@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine import draws
+from fedbandits.engine import several_draws
 from fedbandits.experiments import Options, suite
 from fedbandits.experiments.figure1 import EXPLORATION
 from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
@@ -92,7 +92,9 @@ def test_the_verdict_says_what_is_met(default: float, switching: float, met: lis
 @pytest.mark.usefixtures("small")
 def test_the_best_constant_is_chosen_on_the_tuning_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """In float64, where rounding flips no arm and single simulations are the same to 1e-9."""
-    monkeypatch.setattr(draws, "simulate_draws", partial(draws.simulate_draws, dtype="float64"))
+    monkeypatch.setattr(
+        several_draws, "simulate_draws", partial(several_draws.simulate_draws, dtype="float64")
+    )
     seeds = suite.fresh_seeds(0, 2)
     chosen = {"4 moderate": suite.families()["4 moderate"]}
     cases = suite.play(chosen, seeds)
@@ -127,7 +129,7 @@ def test_the_default_adapts_to_the_losses() -> None:
     Each is at least 1.5 times better there than the other, and the default within a third of it:
     seeds 0 to 3, 16 agents, 8 arms, 1000 rounds.
     """
-    from fedbandits.engine.draws import simulate_draws
+    from fedbandits.engine.several_draws import simulate_draws
 
     gossip = fb.gossip.max_degree(fb.networks.grid(4, 4))
 

@@ -13,8 +13,8 @@ from scipy.special import stdtrit
 from scipy.stats import norm
 
 import fedbandits as fb
-from fedbandits.engine import chunking
-from fedbandits.engine.draws import simulate_draws
+from fedbandits.engine import chunk_sizes
+from fedbandits.engine.several_draws import simulate_draws
 from fedbandits.experiments import Options, Section, theory
 from fedbandits.experiments.measure import exponent
 
@@ -134,9 +134,9 @@ def test_exact_value_by_hand() -> None:
 # What it is measured with.
 
 
-@pytest.mark.parametrize("held", [chunking.MOST_LOSSES_HELD, 1], ids=["ahead", "round by round"])
+@pytest.mark.parametrize("held", [chunk_sizes.MOST_LOSSES_HELD, 1], ids=["ahead", "round by round"])
 def test_draws_are_what_simulate_gives(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunking, "MOST_LOSSES_HELD", held)
+    monkeypatch.setattr(chunk_sizes, "MOST_LOSSES_HELD", held)
     gossip = fb.gossip.max_degree(fb.networks.ring(8))
     problems = [fb.problems.activated_bernoulli(8, 4, 200, seed=s) for s in (4, 9)]
     wide: dict[str, Any] = {"runs": 2, "dtype": "float64"}  # in which rounding flips no arm

@@ -27,7 +27,7 @@ from fedbandits import config
 from fedbandits.cli.commands import app
 from fedbandits.common import version
 from fedbandits.config.catalogue import REGISTRIES
-from fedbandits.engine import each
+from fedbandits.engine import several_algorithms
 from fedbandits.sweeps import run, store
 from fedbandits.sweeps.batches import Batch, Workshop
 from fedbandits.sweeps.plan import Plan, make_plan
@@ -153,7 +153,7 @@ def test_what_is_missing_is_played_whole_and_written_alone(
 def test_the_same_bits_even_if_they_depend_on_the_batch(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = each.simulate_each
+    original = several_algorithms.simulate_each
 
     def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
         found = original(problem, algorithms, *args, **kwargs)
@@ -161,7 +161,7 @@ def test_the_same_bits_even_if_they_depend_on_the_batch(
             result.dataset["regret"] += 1e-6 * (10 * len(found) + place)
         return found
 
-    monkeypatch.setattr(each, "simulate_each", simulate_each)
+    monkeypatch.setattr(several_algorithms, "simulate_each", simulate_each)
     run_sweep(plan, tmp_path, COMMAND)
     whole = cells(tmp_path)
     for name in plan.hashes:
@@ -462,7 +462,7 @@ def fails_at(rate: float) -> Callable[..., list[fb.Result]]:
             raise ValueError(f"no luck\nwith {rate}")
         return original(problem, algorithms, *args, **kwargs)
 
-    original = each.simulate_each
+    original = several_algorithms.simulate_each
     return simulate_each
 
 
@@ -471,7 +471,7 @@ def test_one_failing_cell_stops_no_other(
     file: Path, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(each, "simulate_each", fails_at(0.3))
+        patched.setattr(several_algorithms, "simulate_each", fails_at(0.3))
         done = call("run", file, "--out", tmp_path)
     assert done.exit_code == 1
     assert "2 cells failed; the same command tries again\n" in done.stderr
@@ -496,7 +496,7 @@ def test_one_failing_cell_stops_no_other(
 def test_a_batch_that_fails_once_is_played_as_ever(
     plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, sizes = each.simulate_each, []
+    original, sizes = several_algorithms.simulate_each, []
 
     def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
         sizes.append(len(algorithms))
@@ -504,7 +504,7 @@ def test_a_batch_that_fails_once_is_played_as_ever(
             raise MemoryError
         return original(problem, algorithms, *args, **kwargs)
 
-    monkeypatch.setattr(each, "simulate_each", simulate_each)
+    monkeypatch.setattr(several_algorithms, "simulate_each", simulate_each)
     run_sweep(plan, tmp_path / "out", COMMAND)
     assert sizes == [2, 1, 1, 2, 2]
     assert cells(tmp_path / "out") == undisturbed
@@ -514,14 +514,14 @@ def test_a_batch_that_fails_once_is_played_as_ever(
 def test_a_batch_that_is_too_large_is_played_one_by_one(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = each.simulate_each
+    original = several_algorithms.simulate_each
 
     def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
         if len(algorithms) > 1:
             raise MemoryError
         return original(problem, algorithms, *args, **kwargs)
 
-    monkeypatch.setattr(each, "simulate_each", simulate_each)
+    monkeypatch.setattr(several_algorithms, "simulate_each", simulate_each)
     assert len(run_sweep(plan, tmp_path / "out", COMMAND).done) == 4
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedbandits.engine import checkpoint, chunking
+from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.results.record import Record
 from fedbandits.sweeps import jobs, run, store
 from fedbandits.sweeps.batches import Batch
@@ -38,7 +38,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of five rounds, a checkpoint after each."""
-    monkeypatch.setattr(chunking, "MOST_ROUNDS", 5)
+    monkeypatch.setattr(chunk_sizes, "MOST_ROUNDS", 5)
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
 
 
@@ -238,10 +238,10 @@ def test_a_checkpoint_that_cannot_be_written_fails_no_cell(
 WORKER = """
 import os, sys, time
 from pathlib import Path
-from fedbandits.engine import checkpoint, chunking
+from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.sweeps import jobs
 folder, act = Path(sys.argv[1]), sys.argv[2]
-chunking.MOST_ROUNDS, checkpoint.SECONDS = 5, 0.0
+chunk_sizes.MOST_ROUNDS, checkpoint.SECONDS = 5, 0.0
 save = checkpoint.Checkpoint.save
 def noted(self, done, *rest):
     save(self, done, *rest)

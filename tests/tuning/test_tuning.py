@@ -20,7 +20,7 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
-from fedbandits.engine import each
+from fedbandits.engine import several_algorithms
 from fedbandits.engine.rounds import compilations
 from fedbandits.experiments.measure import interval
 from fedbandits.schedules import Constant, Power, anytime, power
@@ -85,14 +85,14 @@ class Commit(fb.Algorithm[CommitState]):
 def chosen() -> tuple[tuning.Choice, int, list[dict[str, Any]]]:
     """A tuning in float64, the compilations it took, and what was asked of the engine."""
     calls: list[dict[str, Any]] = []
-    original = each.simulate_each
+    original = several_algorithms.simulate_each
 
     def spy(problem: Any, algorithms: Any, gossip: Any, runs: int, seed: int, **more: Any) -> Any:
         calls.append({"losses": int(problem.seed), "agents": seed, "size": len(algorithms)})
         return original(problem, algorithms, gossip, runs, seed, **more)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(each, "simulate_each", spy)
+        patch.setattr(several_algorithms, "simulate_each", spy)
         before = compilations()
         choice = tuning.choose(
             PROBLEM, GIVEN, GOSSIP, budget=10, runs=3, seed=11, dtype="float64", progress=False

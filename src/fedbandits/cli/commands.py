@@ -16,11 +16,11 @@ from fedbandits.common.version import __version__
 from fedbandits.engine.compile_cache import keep_compiled_programs
 
 from .doctor import doctor
+from .messages import Lines, one_line, say, show_warning
 from .network import list_, network
 from .reproduce import fetch_movielens, reproduce
 from .results import bounds, plot, results
 from .run import run
-from .saying import Lines, one_line, say, show_warning
 from .tune import tune
 
 

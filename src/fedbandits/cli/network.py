@@ -11,8 +11,8 @@ from fedbandits import config
 from fedbandits.common import checks
 from fedbandits.config import catalogue
 
-from . import tables, writing
-from .saying import say, say_written, terminal
+from . import output_files, tables
+from .messages import say, say_written, terminal
 
 
 def network(
@@ -50,7 +50,7 @@ def network(
     if picture is None:
         say("for a picture: --picture FILE.png")
     else:
-        writing.save_plot(graph.draw(), picture)
+        output_files.save_plot(graph.draw(), picture)
         say_written([picture])
 
 

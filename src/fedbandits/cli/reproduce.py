@@ -11,9 +11,9 @@ import typer
 from fedbandits import config
 from fedbandits.common.folders import data_folder
 
-from . import tables, writing
+from . import output_files, tables
+from .messages import say, say_written, terminal
 from .options import Force
-from .saying import say, say_written, terminal
 
 
 def reproduce(
@@ -68,7 +68,7 @@ def reproduce(
     options.check(chosen)
     if not force:
         options.refuse_other(chosen)
-    writing.make_folder(out)
+    output_files.make_folder(out)
     for name, experiment in chosen.items():
         try:
             section = run_part(name, experiment, options)

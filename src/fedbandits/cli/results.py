@@ -10,9 +10,9 @@ import typer
 from fedbandits import config
 from fedbandits.common.files import atomic_write
 
-from . import tables, writing
+from . import output_files, tables
+from .messages import say, say_written, terminal
 from .options import Changes, Config
-from .saying import say, say_written, terminal
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
@@ -101,7 +101,7 @@ def plot(
 
     shown = curves(files)
     results = [load(file) for file, _ in shown]
-    writing.save_plot(plot_regret(named(results, label or _labels(shown, results))), out)
+    output_files.save_plot(plot_regret(named(results, label or _labels(shown, results))), out)
     say_written([out])
 
 

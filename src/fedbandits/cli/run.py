@@ -14,9 +14,9 @@ from fedbandits import config
 from fedbandits.common import interrupts
 from fedbandits.config.replacing import refuse_other
 
-from . import tables, writing
+from . import output_files, tables
+from .messages import say, say_written, terminal
 from .options import Changes, Config, Force, Out
-from .saying import say, say_written, terminal
 
 
 def run(
@@ -79,7 +79,7 @@ def run(
     # What can be refused is refused before the run rather than after it.
     if not force:
         refuse_other(written, experiment)
-    writing.make_folder(out)
+    output_files.make_folder(out)
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
@@ -92,7 +92,7 @@ def run(
             say(tables.communication_line(result))
             say(tables.recommendation_line(result))
         result.save(written[0])
-        writing.save_plot(result.plot(), *written[1:])
+        output_files.save_plot(result.plot(), *written[1:])
         say_written(written, quiet)
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from . import tables, writing
+from . import output_files, tables
+from .messages import say_written, terminal
 from .options import Changes, Config, Force, Out
-from .saying import say_written, terminal
 
 
 def tune(
@@ -36,7 +36,7 @@ def tune(
     from fedbandits.tuning.files import request
 
     asked = request(file, changes or (), out=out, ranges=ranges or (), force=force)
-    writing.make_folder(out)
+    output_files.make_folder(out)
     found = asked.tune(budget, runs)
     tables.print_tuning(found, terminal())
     say_written(list(found.files))

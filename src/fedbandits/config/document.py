@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .building import build
+from .expansion import Sweep, expand
 from .experiment import ConfigError, Experiment
-from .grammar import Sweep, expand
 from .reading import read_config
 
 

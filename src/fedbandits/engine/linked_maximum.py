@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from fedbandits.arrays import Array
 
-from .forms import product_with
+from .matrix_forms import product_with
 
 # Powers of two below 1 that float32 and bfloat16 hold with all their bits.
 _EXPONENTS = 126

@@ -22,7 +22,8 @@ from fedbandits.common.backend import on_cpu
 from fedbandits.gossip.base import Gossip
 
 from . import pytrees
-from .forms import (
+from .linked_maximum import Links
+from .matrix_forms import (
     Averages,
     Complete,
     Dense,
@@ -34,7 +35,6 @@ from .forms import (
     RandomEdge,
     Shifts,
 )
-from .linked_maximum import Links
 
 DENSE_AGENTS = 256
 # Above that, a matrix product beats gathering neighbours from about this share of pairs linked.

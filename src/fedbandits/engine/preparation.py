@@ -19,7 +19,7 @@ from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.results.record import Record, check_runs
 
 from . import pytrees
-from .chunking import chunking
+from .chunk_sizes import chunking
 from .contract import check_contract
 from .devices import Spread, one_per_core, spread
 from .flooding import first_state

@@ -15,7 +15,7 @@ from fedbandits.results.record import check_runs
 
 from .batch import single
 from .checkpoint import Checkpoint
-from .chunks import play_chunks, stopped
+from .chunk_runner import play_chunks, stopped
 from .finish import finish
 from .over_draws import draw_seeds, simulate_over_draws
 from .preparation import Devices, DType, check_arguments, precision, prepare, setting_of

@@ -123,7 +123,7 @@ def reproduce(options: Options) -> Section:
 
 def play(network: fb.Network, horizons: Sequence[int], draws: int, seed: int) -> Played:
     """Every player at every horizon with γ_T < 1, on the same draws of the losses."""
-    from fedbandits.engine.draws import simulate_draws
+    from fedbandits.engine.several_draws import simulate_draws
 
     gossip = fb.gossip.max_degree(network)
     needed = fb.bounds.horizon_needed(gossip, arms=ARMS)

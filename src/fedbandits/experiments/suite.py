@@ -220,7 +220,7 @@ def regret_of(
     runs: int = 1,
 ) -> tuple[Floats, Floats]:
     """Expected regret at T, `[draws, agents]`, mean over runs, and uniform play's, `[draws]`."""
-    from fedbandits.engine.draws import simulate_draws
+    from fedbandits.engine.several_draws import simulate_draws
 
     found = simulate_draws(problems, algorithm, gossip, runs=runs, seed=seed).isel(time=-1)
     by_arm = found["arm_loss"]

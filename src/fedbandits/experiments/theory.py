@@ -101,7 +101,7 @@ def play_lower(
     """
     import xarray as xr
 
-    from fedbandits.engine.draws import simulate_draws
+    from fedbandits.engine.several_draws import simulate_draws
 
     players: dict[str, fb.algorithms.AnyAlgorithm] = {
         "FedExp3": fb.FedExp3(LEARNING_RATE, EXPLORATION),

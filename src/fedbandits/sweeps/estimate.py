@@ -169,8 +169,8 @@ def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
 def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
     """What a batch of cells costs, and the rounds that were played to know."""
     from fedbandits.engine.batch import over_algorithms
-    from fedbandits.engine.chunking import chunking
-    from fedbandits.engine.chunks import play_chunks
+    from fedbandits.engine.chunk_runner import play_chunks
+    from fedbandits.engine.chunk_sizes import chunking
     from fedbandits.engine.finish import finish
     from fedbandits.engine.preparation import precision, prepare
 

@@ -10,8 +10,8 @@ from typing import Any
 from fedbandits.common.describe import canonical
 from fedbandits.config.building import Shared, build
 from fedbandits.config.document import Document, read_document
+from fedbandits.config.expansion import Cell, Sweep
 from fedbandits.config.experiment import ConfigError, Experiment
-from fedbandits.config.grammar import Cell, Sweep
 from fedbandits.config.identity import Contents
 
 from .identity import cell_hash, shape_of

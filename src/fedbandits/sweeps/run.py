@@ -268,8 +268,8 @@ def in_one_line(error: Exception) -> str:
 
 
 def _simulate(cells: Sequence[Experiment], checkpoint: Path | None) -> list[Result]:
-    from fedbandits.engine.each import simulate_each
     from fedbandits.engine.over_draws import simulate_over_draws
+    from fedbandits.engine.several_algorithms import simulate_each
 
     first = cells[0]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fedbandits.common.files import atomic_write
-from fedbandits.config.grammar import short_names
+from fedbandits.config.expansion import short_names
 from fedbandits.results import result as results
 
 from .identity import FORMAT

@@ -10,7 +10,7 @@ throughout; what was tuned has then seen them.
 from fedbandits.problems.redrawn import draws_losses, redraw
 
 from .choice import Choice, choose
-from .fresh import Report, report
+from .fresh_seeds import Report, report
 from .seeds import stage_seeds
 
 __all__ = ["Choice", "Report", "choose", "draws_losses", "redraw", "report", "stage_seeds"]

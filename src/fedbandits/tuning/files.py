@@ -22,7 +22,7 @@ from fedbandits.config.replacing import refuse_present
 
 from . import knobs
 from .choice import Choice, choose
-from .fresh import Report, report
+from .fresh_seeds import Report, report
 
 
 class Files(NamedTuple):

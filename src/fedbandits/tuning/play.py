@@ -27,7 +27,7 @@ def play(
     progress: bool | None,
 ) -> list[Result]:
     """All results: one call for those that differ in numbers alone, more where memory asks."""
-    from fedbandits.engine.each import simulate_each
+    from fedbandits.engine.several_algorithms import simulate_each
     from fedbandits.sweeps.plan import MOST_NUMBERS
 
     room = max(1, MOST_NUMBERS // (problem.agents * problem.arms * runs))

@@ -13,7 +13,7 @@ from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
 
 from .batch import over_draws
-from .chunks import play_chunks
+from .chunk_runner import play_chunks
 from .preparation import DType, precision, prepare
 
 if TYPE_CHECKING:

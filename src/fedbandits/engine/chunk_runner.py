@@ -15,7 +15,7 @@ from fedbandits.problems.base import Problem, check_losses
 
 from .batch import Batch
 from .checkpoint import Checkpoint
-from .chunking import chunking
+from .chunk_sizes import chunking
 from .progress import Progress
 from .recorder import Recorder
 from .rounds import Carry, Chunk

@@ -13,7 +13,7 @@ from fedbandits.problems.base import Problem
 
 from .batch import over_algorithms
 from .checkpoint import Checkpoint
-from .chunks import play_chunks
+from .chunk_runner import play_chunks
 from .finish import finish
 from .preparation import DType, precision, prepare
 
