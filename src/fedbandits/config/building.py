@@ -9,8 +9,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from fedbandits import algorithms, networks
 from fedbandits.algorithms import AnyAlgorithm
@@ -39,8 +42,12 @@ def _anew(section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> A
     return make()
 
 
+MOST_BYTES_SHARED = 2**30
+"""Of arrays that sections hold: beyond it the oldest are let go, and made again where needed."""
+
+
 class Shared:
-    """Sections that several experiments describe alike: each is made once, and kept.
+    """Sections that several experiments describe alike: each is made once, and kept for a while.
 
     Args:
         contents: of the files that the experiments name.
@@ -49,13 +56,29 @@ class Shared:
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
         self._made: dict[str, Any] = {}
+        self._bytes: dict[str, int] = {}
 
     def __call__(self, section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """A section's object, for `build`."""
         key = canonical([section, self._contents.identity(tables)])
         if key not in self._made:
-            self._made[key] = make()
+            made = self._made[key] = make()
+            self._bytes[key] = _bytes_held(made)
+            while sum(self._bytes.values()) > MOST_BYTES_SHARED and len(self._made) > 1:
+                oldest = next(iter(self._made))
+                del self._made[oldest], self._bytes[oldest]
+            return made
         return self._made[key]
+
+
+def _bytes_held(value: Any) -> int:
+    """Bytes of the arrays in an object and what it is made of; those of a memory map are none."""
+    if isinstance(value, np.memmap):
+        return 0
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    inside = vars(value).values() if is_dataclass(value) else ()
+    return sum(_bytes_held(item) for item in inside)
 
 
 def build(

@@ -16,9 +16,11 @@ from fedbandits.common.describe import canonical
 from .accepting import PLAIN, accepted
 from .catalogue import REGISTRIES, SECTIONS, Registry
 
+Stamp = tuple[tuple[str, int, int], ...]
+
 
 class Contents:
-    """What is in the files that configurations name. Each file is read once.
+    """What is in the files that configurations name. Each is read once, and again if it changes.
 
     Args:
         folder: names of files are relative to this.
@@ -26,7 +28,7 @@ class Contents:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._hashes: dict[Path, str | None] = {}
+        self._hashes: dict[Path, tuple[Stamp, str | None]] = {}
 
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """A configuration, or some of its sections, with every file replaced by what is in it."""
@@ -35,10 +37,19 @@ class Contents:
 
     def _content(self, name: str) -> dict[str, str]:
         path = self._folder / name
-        if path not in self._hashes:
-            self._hashes[path] = content_hash(path)
-        found = self._hashes[path]
+        now = _stamp(path)
+        stamp, found = self._hashes.get(path, (None, None))
+        if stamp != now:
+            found = content_hash(path)
+            self._hashes[path] = (now, found)
         return {"missing": name} if found is None else {"content": found}
+
+
+def _stamp(path: Path) -> Stamp:
+    """When a file, or each file of a folder, was written, and how large it is."""
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    facts = [(str(file), file.stat()) for file in files if file.is_file()]
+    return tuple((name, fact.st_mtime_ns, fact.st_size) for name, fact in facts)
 
 
 def content_hash(path: Path) -> str | None:

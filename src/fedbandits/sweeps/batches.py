@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,9 +34,7 @@ Experiments = Callable[[Batch], Sequence[Experiment]]
 
 
 class Workshop:
-    """Builds batches of one sweep in a process that did not plan it.
-
-    What the batches share is made once, as long as this object lives.
+    """Builds what the cells of one sweep describe; what they share is made once.
 
     Args:
         source: the configuration file that the batches are from.
@@ -44,6 +44,17 @@ class Workshop:
         self._source = Path(source)
         self._contents = Contents(self._source.parent)
         self._shared = Shared(self._contents)
+        self._lock = threading.Lock()  # a worker of a cluster may have several threads
+
+    @property
+    def contents(self) -> Contents:
+        """Of the files that the cells name."""
+        return self._contents
+
+    def build(self, config: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
+        """What a cell describes."""
+        with self._lock:
+            return build(config, self._source, overrides, made=self._shared)
 
     def __call__(self, batch: Batch) -> list[Experiment]:
         """What the cells describe; refused if their files are not what the plan was made of."""
@@ -55,4 +66,10 @@ class Workshop:
                     f"{files} is not here, or not what it was when the sweep began; put it back, "
                     "or run the sweep again"
                 )
-        return [build(config, self._source, made=self._shared) for config in batch.configs]
+        return [self.build(config) for config in batch.configs]
+
+
+@functools.lru_cache(maxsize=2)
+def workshop_of(source: str) -> Workshop:
+    """The workshop of a worker that plays batch after batch of a sweep."""
+    return Workshop(source)

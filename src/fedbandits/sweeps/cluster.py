@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.version import __version__
 
-from .batches import Batch, Workshop
+from .batches import Batch, workshop_of
 from .run import Played, in_one_line, play_batch
 from .store import SweepError
 
@@ -101,7 +101,7 @@ def play_on_worker(batch: dict[str, Any], version: str) -> list[Played]:
     if version != __version__:  # a worker that came after the others had been asked
         raise VersionError(f"a worker has fedbandits {__version__}, and this is {version}")
     sent = Batch(**batch)
-    return play_batch(sent, Workshop(sent.source))
+    return play_batch(sent, workshop_of(sent.source))
 
 
 def _connect(scheduler: str) -> Client:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.common.describe import canonical
-from fedbandits.config.building import Shared, build
 from fedbandits.config.document import Document, read_document
 from fedbandits.config.expansion import Cell, Sweep
 from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.config.identity import Contents
 
+from .batches import Batch, Workshop
 from .identity import cell_hash, shape_of
 
 MOST_CELLS = 8
@@ -32,17 +32,23 @@ class Plan:
         config: what is in it, lists and all.
         sweep: its axes and cells.
         hashes: the name of every cell.
-        experiments: what every cell describes, built; cells share what they describe alike.
         batches: numbers of the cells that are played together. They depend on the whole sweep and
             on nothing else, so that a cell's numbers do not depend on what was done before.
+        workshop: gives what the cells of a batch describe.
     """
 
     source: Path
     config: dict[str, Any]
     sweep: Sweep
     hashes: tuple[str, ...]
-    experiments: tuple[Experiment, ...]
     batches: tuple[tuple[int, ...], ...]
+    workshop: Workshop
+
+    def batch(self, number: int) -> Batch:
+        """The cells that are played together, as plain data."""
+        cells = self.batches[number]
+        configs = [self.sweep.cells[i].config for i in cells]
+        return Batch(str(self.source.resolve()), configs, [self.hashes[i] for i in cells])
 
 
 def make_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
@@ -62,16 +68,15 @@ def plan_of(document: Document) -> Plan:
         document: the configuration file; where it sweeps nothing, it has one cell.
     """
     source, sweep = document.source, document.sweep
-    contents = Contents(source.parent)
+    workshop = Workshop(str(source))
+    contents = workshop.contents
     hashes = tuple(cell_hash(cell.config, contents) for cell in sweep.cells)
     _refuse_twins(sweep.cells, hashes, source)
-    shared = Shared(contents)
-    experiments = tuple(_built(cell, document, shared) for cell in sweep.cells)
-    groups = [
-        (_kind(cell, experiment, contents), _room(experiment))
-        for cell, experiment in zip(sweep.cells, experiments, strict=True)
-    ]
-    return Plan(source, document.config, sweep, hashes, experiments, _batches(groups))
+    groups = []
+    for cell in sweep.cells:
+        experiment = _built(cell, document, workshop)
+        groups.append((_kind(cell, experiment, contents), _room(experiment)))
+    return Plan(source, document.config, sweep, hashes, _batches(groups), workshop)
 
 
 def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) -> None:
@@ -86,9 +91,9 @@ def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) ->
         first[name] = cell
 
 
-def _built(cell: Cell, document: Document, shared: Shared) -> Experiment:
+def _built(cell: Cell, document: Document, workshop: Workshop) -> Experiment:
     try:
-        return build(cell.config, document.source, document.overrides, shared)
+        return workshop.build(cell.config, document.overrides)
     except ConfigError as error:
         if not cell.title:
             raise

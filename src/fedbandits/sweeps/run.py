@@ -116,14 +116,12 @@ def tasks_of(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> di
 
     Whole even if one cell alone is missing: a cell's last bits may depend on what is beside it.
     """
-    source = str(plan.source.resolve())
     tasks = {}
     for number, numbers in enumerate(plan.batches):
         titles = {plan.hashes[i]: plan.sweep.cells[i].title for i in numbers}
         wanted = {k: Missing(title, missing[k]) for k, title in titles.items() if k in missing}
         if wanted:
-            configs = [plan.sweep.cells[i].config for i in numbers]
-            tasks[number] = Task(folder, Batch(source, configs, list(titles)), wanted)
+            tasks[number] = Task(folder, plan.batch(number), wanted)
     return tasks
 
 
@@ -148,8 +146,7 @@ def _play(
 
         yield from play_in_processes(tasks, min(jobs, len(tasks)))
     else:
-        built = dict(zip(plan.hashes, plan.experiments, strict=True))
-        yield from play_here(tasks, lambda batch: [built[name] for name in batch.hashes])
+        yield from play_here(tasks, plan.workshop)
 
 
 def play_here(tasks: Mapping[int, Task], experiments: Experiments) -> Generator[int]:
