@@ -89,6 +89,13 @@ def asks(call: Callable[[], Any], error: type[Exception], words: str) -> None:
 
 
 def main(*extras: str) -> None:
+    with tempfile.TemporaryDirectory() as nothing_fetched:
+        os.environ["XDG_DATA_HOME"] = nothing_fetched
+        use(*extras)
+
+
+def use(*extras: str) -> None:
+    """All that these extras promise."""
     use_base()
     if not extras:
         asks(lambda: fb.simulate, MissingExtraError, "pip install 'fedbandits[sim]'")

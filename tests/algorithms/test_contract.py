@@ -135,6 +135,10 @@ def test_every_algorithm_has_an_oracle() -> None:
     assert list(ORACLES) == list(REGISTRY)
 
 
+PLAIN = ("FedExp3", "Exp3", "FedHedge", "Uniform")
+"""Sums and exponentials alone, which round little; the others have inverses, or bisect."""
+
+
 def check_oracle(name: str, gossip: fb.Gossip, losses: Floats, seed: int) -> None:
     engine = played(name, losses, gossip, seed)
     averaged = [
@@ -150,9 +154,12 @@ def check_oracle(name: str, gossip: fb.Gossip, losses: Floats, seed: int) -> Non
         )
         truth = ORACLES[name](game)
         np.testing.assert_array_equal(engine.action[:, run], truth.action)
-        np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=1e-9, atol=1e-12)
+        rtol, atol = (1e-10, 1e-13) if name in PLAIN else (1e-9, 1e-12)
+        np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=rtol, atol=atol)
+        rtol, atol = (1e-10, 1e-12) if name in PLAIN else (1e-8, 1e-9)
         for leaf in averaged:  # at most one
-            np.testing.assert_allclose(engine.messages[leaf][:, run], truth.z, rtol=1e-8, atol=1e-9)
+            sent = engine.messages[leaf][:, run]
+            np.testing.assert_allclose(sent, truth.z, rtol=rtol, atol=atol)
 
 
 BISECTED = ("DelayedFTRL", "FedFTRL")

@@ -37,7 +37,7 @@ GAMES: dict[str, Callable[[Literal["float32", "float64"]], fb.Result]] = {
         _coins(36, 20, 150), fb.FedExp3(), fb.gossip.max_degree(fb.networks.grid(6, 6)),
         runs=3, seed=3, dtype=dtype,
     ),
-    "constant rates, neighbours as shifts": lambda dtype: fb.simulate(
+    "constant rates, a large grid": lambda dtype: fb.simulate(
         _coins(400, 3, 60), fb.FedExp3(0.3, 0.1), fb.gossip.max_degree(fb.networks.grid(20, 20)),
         runs=2, dtype=dtype,
     ),

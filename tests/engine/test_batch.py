@@ -16,6 +16,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.engine import checkpoint, chunk_sizes, devices
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.several_draws import simulate_draws
 
 PROBLEM = fb.problems.activated_bernoulli(agents=9, arms=4, horizon=210, seed=5)
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(3, 3))
@@ -139,3 +140,14 @@ def test_a_checkpoint_that_cannot_be_written_is_the_disks_fault(
     monkeypatch.setattr(chunk_sizes, "MOST_ROUNDS", 105)
     with pytest.raises(checkpoint.CheckpointError, match=r"\.npz cannot be written \(No space"):
         simulate_each(PROBLEM, [fb.Exp3(1.0), fb.Exp3(0.3)], runs=2, checkpoint=tmp_path)
+
+
+def test_against_is_checked_before_anything_is_played() -> None:
+    with pytest.raises(ValueError, match="against must be 'current' or 'final', not 'foo'"):
+        simulate_each(PROBLEM, [fb.Exp3(0.1)], runs=2, against="foo")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("times", [[], [0, 5], [5, 5], [7, 5], [10**6]])
+def test_times_are_rounds_in_order(times: list[int]) -> None:
+    with pytest.raises(ValueError, match="times must be rounds from 1 to"):
+        simulate_draws([PROBLEM], fb.FedExp3(), GOSSIP, times=times)

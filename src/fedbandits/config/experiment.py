@@ -68,7 +68,7 @@ class Experiment:
 
     def configuration(self) -> dict[str, Any]:
         """What `Result.config` will be, before anything is played."""
-        from fedbandits.engine.over_draws import over_draws
+        from fedbandits.engine.over_draws import draws_config
         from fedbandits.engine.preparation import configuration, setting_of
         from fedbandits.problems.redrawn import loss_seeds
 
@@ -76,7 +76,7 @@ class Experiment:
         found = configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
         if self.draws is None:
             return found
-        return found | over_draws(loss_seeds(self.problem, self.draws))
+        return found | draws_config(loss_seeds(self.problem, self.draws))
 
 
 class Place(NamedTuple):

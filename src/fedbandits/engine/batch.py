@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -17,9 +17,6 @@ from fedbandits.results.record import AgentTotals, Curves
 from .preparation import Game
 from .pytrees import register
 from .rounds import Carry, Chunk, play_chunk
-
-if TYPE_CHECKING:
-    pass
 
 Over = Literal["algorithms", "draws"]
 
@@ -65,7 +62,7 @@ def single(game: Game) -> Batch:
     return Batch((game,), None, game.algorithm, game.problem, game.carry, np.uint32(game.seed))
 
 
-def over_algorithms(games: Sequence[Game]) -> Batch:
+def batch_of_algorithms(games: Sequence[Game]) -> Batch:
     """Algorithms that differ in numbers alone, on the same losses and with the same seed."""
     algorithms = [game.algorithm for game in games]
     if not alike(algorithms):
@@ -75,7 +72,7 @@ def over_algorithms(games: Sequence[Game]) -> Batch:
     return Batch(tuple(games), "algorithms", _stacked(algorithms), first.problem, carry, seed)
 
 
-def over_draws(games: Sequence[Game]) -> Batch:
+def batch_of_draws(games: Sequence[Game]) -> Batch:
     """One algorithm on losses that differ in seeds and arrays alone."""
     first, problems = games[0], [game.problem for game in games]
     if any(problem.check == "before" or not problem.traced for problem in problems):

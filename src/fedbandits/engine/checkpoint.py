@@ -20,6 +20,9 @@ from fedbandits.results.record import Record
 
 from .rounds import Carry
 
+LAYOUT = 2
+"""Of the file. One of another layout has another name, and is left alone."""
+
 SECONDS = 30.0
 """A checkpoint is written when this long has passed since the last, and on any interruption."""
 
@@ -32,7 +35,8 @@ class Checkpoint:
     """The checkpoint file of one simulation, or one batch, in a directory that may hold others'."""
 
     def __init__(self, directory: str | Path, config: dict[str, Any]) -> None:
-        fingerprint = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+        known_by = {"layout": LAYOUT, "config": config}
+        fingerprint = hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()
         self.path = Path(directory) / f"{fingerprint[:32]}.npz"
         self._written = time.monotonic()
         # Refused before the run rather than after an hour of it.

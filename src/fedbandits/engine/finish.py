@@ -27,11 +27,12 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
 
     problem, gossip = game.problem, game.gossip
     after, seed = np.int32(problem.horizon + 1), np.uint32(game.seed)
-    with playing_on(game.where.platform):
-        recommended = np.asarray(_recommend(game.algorithm, own_state(state), after, seed))
+    platform = game.where.platform
+    with playing_on(platform):
+        found = _recommend(game.algorithm, own_state(state), after, seed, platform=platform)
     return build_result(
         game.record,
-        recommended,
+        np.asarray(found),
         game.config,
         communication(gossip, game.algorithm, game.sent),
         against,
@@ -43,8 +44,19 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
 
 
 # Used once, so it is compiled without optimising: that took longer than many a game.
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-def _recommend(algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array) -> Array:
+@functools.partial(
+    jax.jit,
+    static_argnames=("platform",),  # by which programs differ: see `common.backend`
+    compiler_options={"xla_backend_optimization_level": 0},
+)
+def _recommend(
+    algorithm: AnyAlgorithm,
+    state: Any,
+    t: Array,
+    seed: Array,
+    *,
+    platform: str,  # noqa: ARG001
+) -> Array:
     """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
     p = algorithm.distribution(state, t)
     likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)

@@ -94,10 +94,10 @@ def _joined(played: Sequence[results.Result], seeds: Sequence[int]) -> results.R
         join="exact",
         combine_attrs="override",
     )
-    config: dict[str, Any] = played[0].config | over_draws(seeds)
+    config: dict[str, Any] = played[0].config | draws_config(seeds)
     return results.Result(data.assign_attrs(config=json.dumps(config)))
 
 
-def over_draws(seeds: Sequence[int]) -> dict[str, Any]:
+def draws_config(seeds: Sequence[int]) -> dict[str, Any]:
     """What the configuration of a result says of its draws."""
     return {"draws": len(seeds), "loss_seeds": list(seeds)}

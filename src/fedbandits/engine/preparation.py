@@ -99,6 +99,7 @@ def prepare(
         mix = mixer(gossip, algorithm, dtype)
         state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
         sent = check_contract(algorithm, mix, state, problem, runs)
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
     return Game(
         problem,
         gossip,
@@ -107,9 +108,26 @@ def prepare(
         Carry(state, np.zeros(problem.agents, dtype)),
         Record(problem.horizon, runs, problem.agents, problem.arms),
         sent,
-        configuration(problem, algorithm, gossip, runs, seed, dtype),
+        config,
         where,
     )
+
+
+def on_other_losses(game: Game, problem: Problem, seed: int) -> Game:
+    """The same game on losses that differ in seeds and arrays alone, and with another seed.
+
+    What was found by tracing the first holds for this one, and is not found again.
+    """
+    runs, dtype = game.config["runs"], game.config["dtype"]
+    check_arguments(problem, game.algorithm, game.gossip, dtype)
+    pytrees.register(problem)
+    if len({jax.tree.structure(each) for each in (problem, game.problem)}) > 1:
+        raise ValueError(f"{problem!r} differs from {game.problem!r} in more than seeds and arrays")
+    seed = checks.seed32(seed)
+    with interrupts.calm():
+        config = configuration(problem, game.algorithm, game.gossip, runs, seed, dtype)
+    record = Record(problem.horizon, runs, problem.agents, problem.arms)
+    return game._replace(problem=problem, record=record, config=config)
 
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:
@@ -179,6 +197,12 @@ def check_arguments(
     _check_names(problem, gossip)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+
+
+def check_against(against: str) -> None:
+    """Refuse a regret against anything but the arms that are known by name."""
+    if against not in ("current", "final"):
+        raise ValueError(f"against must be 'current' or 'final', not {against!r}")
 
 
 def _check_names(problem: Problem, gossip: Gossip | None) -> None:

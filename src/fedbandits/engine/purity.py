@@ -78,8 +78,9 @@ def check_called(problem: Problem) -> None:
     if len(rounds) > 1 and not problem.constant and all(alike(t) for t in rounds[1:]):
         raise ValueError(
             f"{problem.title}: the losses of rounds {', '.join(map(str, rounds))} are all the "
-            f"same: do they depend on the round t? {fix}. If they are meant to be the same, pass "
-            "constant=True, or write `constant = True` in a class of your own"
+            f"same: do they depend on the round t? {fix}. If they are meant to be the same, or "
+            "only happen to be in these rounds, pass constant=True, or write `constant = True` in "
+            "a class of your own"
         )
 
 

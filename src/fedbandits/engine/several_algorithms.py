@@ -11,11 +11,11 @@ from fedbandits.common.interrupts import calm
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
 
-from .batch import over_algorithms
+from .batch import batch_of_algorithms
 from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks
 from .finish import finish
-from .preparation import DType, precision, prepare
+from .preparation import DType, check_against, precision, prepare
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
@@ -48,13 +48,14 @@ def simulate_each(
         >>> [result.config["algorithm"]["learning_rate"]["value"] for result in each]
         [0.1, 0.3]
     """
+    check_against(against)
     if not algorithms:
         return []
     with precision(dtype):
         games = [
             prepare(problem, algorithm, gossip, runs, seed, dtype=dtype) for algorithm in algorithms
         ]
-        batch = over_algorithms(games)
+        batch = batch_of_algorithms(games)
         config = {"batch": [game.config for game in games]}
         kept = None if checkpoint is None else Checkpoint(checkpoint, config)
         with calm():

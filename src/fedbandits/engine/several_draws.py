@@ -11,10 +11,11 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import interrupts
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
+from fedbandits.results.record import check_runs
 
-from .batch import over_draws
+from .batch import batch_of_draws
 from .chunk_runner import play_chunks
-from .preparation import DType, precision, prepare
+from .preparation import DType, on_other_losses, precision, prepare
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,12 +51,15 @@ def simulate_draws(
     """
     import xarray as xr
 
-    ends = [problems[0].horizon] if times is None else list(times)
+    horizon = problems[0].horizon
+    ends = [horizon] if times is None else list(times)
+    if not ends or ends != sorted({*ends}) or not 1 <= ends[0] <= ends[-1] <= horizon:
+        raise ValueError(f"times must be rounds from 1 to {horizon} in order, not {times!r}")
     with interrupts.calm(), precision(dtype):
-        games = [
-            prepare(problem, algorithm, gossip, runs, seed + d, dtype=dtype)
-            for d, problem in enumerate(problems)
-        ]
+        check_runs(check_runs(runs, problems[0]) * len(problems), problems[0])
+        first = prepare(problems[0], algorithm, gossip, runs, seed, dtype=dtype)
+        others = [on_other_losses(first, p, seed + d) for d, p in enumerate(problems) if d]
+        games = [first, *others]
         records = [game.record for game in games]
         seen: dict[str, list[list[np.ndarray]]] = {"incurred": [], "expected": [], "arm_loss": []}
 
@@ -66,7 +70,9 @@ def simulate_draws(
                 seen["expected"].append([record.agent_expected.copy() for record in records])
                 seen["arm_loss"].append([record.arm_loss_so_far.copy() for record in records])
 
-        play_chunks(over_draws(games), progress=False, enough=ends[-1], ends=ends, recorded=look)
+        play_chunks(
+            batch_of_draws(games), progress=False, enough=ends[-1], ends=ends, recorded=look
+        )
     incurred, expected, arm_loss = (np.array(values) for values in seen.values())
     best = arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")

@@ -18,7 +18,15 @@ from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks, stopped
 from .finish import finish
 from .over_draws import draw_seeds, simulate_over_draws
-from .preparation import Devices, DType, check_arguments, precision, prepare, setting_of
+from .preparation import (
+    Devices,
+    DType,
+    check_against,
+    check_arguments,
+    precision,
+    prepare,
+    setting_of,
+)
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
@@ -79,8 +87,7 @@ def simulate(
         2
     """
     check_arguments(problem, algorithm, gossip, dtype)
-    if against not in ("current", "final"):
-        raise ValueError(f"against must be 'current' or 'final', not {against!r}")
+    check_against(against)
     for doubt in doubts(problem, algorithm.set_up(setting_of(problem, gossip)), dtype):
         warnings.warn(doubt, stacklevel=3)
 

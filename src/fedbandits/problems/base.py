@@ -48,7 +48,7 @@ class Problem(ABC):
     """Whether every loss is 0 or 1, so that a byte holds it."""
 
     constant: ClassVar[bool] = False
-    """Whether losses are meant to be the same in every round; else computed ones are refused."""
+    """Whether losses are meant to be the same in every round; unless set, such ones are refused."""
 
     @property
     def check(self) -> Check:

@@ -76,7 +76,7 @@ def from_function(
     be the same in all rounds: `fb.simulate` calls it twice to see whether it gives the same again,
     and refuses it if not, or if it does not use t at all. (What a function that you compiled with
     `jax.jit` yourself has kept cannot be seen.) A function on the host is asked for round 1 twice,
-    and refused if the answers differ, or if other rounds are all the same.
+    and refused if the answers differ, or if rounds 1, 2, T/2 and T are all the same.
 
     Args:
         function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.

@@ -29,7 +29,9 @@ def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
     if own is None:
         raise ValueError(
             f"the losses of {problem.title} are not drawn by a seed, so there is one draw of them "
-            "alone; leave draws out, or give runs, which draw the agents' randomness anew"
+            "alone; leave draws out, or give runs, which draw the agents' randomness anew. A "
+            "problem of your own that has a seed derives from fedbandits.problems.base.Seeded, or "
+            "says `loss_seed` and `redraw`"
         )
     # Words that are the same are rare; some more are always enough.
     words = np.random.SeedSequence([own, 2]).generate_state(draws + 8)

@@ -101,7 +101,8 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
         by name: `value`, and in `remark` what it holds for or why it says nothing.
     """
     data, network = result.dataset, matrix.network
-    sizes = _run(result, matrix).sizes
+    run = _run(result, matrix)
+    sizes = run.sizes
     worst = result.worst_index
     rows: dict[str, tuple[float, str]] = {
         "mean agent": _measured(data["regret"].isel(time=-1)),
@@ -122,7 +123,6 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
             "order of growth, for arbitrary losses: the paper gives no constant",
         ),
     }
-    run = _run(result, matrix)
     theorem = theorem_of(run)
     rows |= theorem.rows(run) if theorem is not None else {}
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])

@@ -46,8 +46,8 @@ class Curves(NamedTuple):
         expected: mean over agents of the expected loss ⟨p_t, ℓ̄_t⟩, `[C, R]`.
         arm_loss: ℓ̄_t(i), `[C, K]`.
         frequency: share of agents that played each arm, `[C, K, R]`.
-        worst_excess: the largest lead of an agent: its expected loss so far less the agents' mean,
-            `[C]`.
+        worst_excess: the largest excess of an agent: its expected loss so far less the agents'
+            mean, `[C]`.
         valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
     """
 

@@ -165,7 +165,7 @@ def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
 
 def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
     """What a batch of cells costs, and the rounds that were played to know."""
-    from fedbandits.engine.batch import over_algorithms
+    from fedbandits.engine.batch import batch_of_algorithms
     from fedbandits.engine.chunk_runner import play_chunks
     from fedbandits.engine.chunk_sizes import chunking
     from fedbandits.engine.finish import finish
@@ -182,7 +182,7 @@ def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
             prepare(problem, algorithm, gossip, runs, seed, dtype=first.dtype)
             for algorithm in algorithms
         ]
-        together = over_algorithms(games)
+        together = batch_of_algorithms(games)
         ready = time.perf_counter()
         carry = play_chunks(together, progress=False, enough=rounds)
         played = time.perf_counter()
