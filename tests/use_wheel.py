@@ -7,8 +7,10 @@ uses what the package promises with these extras, and sees that it asks for the 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib.metadata import metadata
 from pathlib import Path

@@ -77,6 +77,9 @@ def _devices() -> str:
     try:
         import jax
 
+        from fedbandits.engine.devices import one_per_core
+
+        one_per_core()  # as `simulate` has it
         kinds = [f"{device.platform} {device.device_kind}" for device in jax.devices()]
     except (ImportError, RuntimeError) as error:  # it may be installed and not start
         return f"none ({' '.join(str(error).split())})"
