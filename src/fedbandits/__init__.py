@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import gossip, networks, problems, schedules, tuning
 from .algorithms import (
+    REGISTRY,
     AcceleratedFedExp3,
     Algorithm,
     BlockGossip,
@@ -95,8 +96,10 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    if name in REGISTRY:  # registered, and not imported above for those who read and check types
+        return REGISTRY[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted({*__all__, *REGISTRY, "__version__"})

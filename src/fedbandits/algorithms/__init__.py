@@ -1,52 +1,30 @@
-"""One file per algorithm; the contract is in `base.py`."""
+"""One file per algorithm; the contract is in `base.py`.
 
-from .accelerated_fedexp3 import AcceleratedFedExp3
+To register one, add its line below: configurations, the command line, tuning, the leaderboard and
+the tests over every algorithm know it by that. They are listed in this order.
+"""
+
 from .base import Algorithm, AnyAlgorithm, Leaf, Setting
-from .block_gossip import BlockGossip
-from .delayed_ftrl import DelayedFTRL
-from .exp3 import Exp3
-from .exp3_coop import Exp3Coop
-from .fed_ftrl import FedFTRL
-from .fedexp3 import FedExp3
-from .fedhedge import FedHedge
-from .gossip_ucb import GossipUCB
-from .linear_block_gossip import LinearBlockGossip
 from .tunable import Tunable
-from .uniform import Uniform
+
+# isort: off
+from .fedexp3 import FedExp3 as FedExp3
+from .exp3 import Exp3 as Exp3
+from .accelerated_fedexp3 import AcceleratedFedExp3 as AcceleratedFedExp3
+from .block_gossip import BlockGossip as BlockGossip
+from .linear_block_gossip import LinearBlockGossip as LinearBlockGossip
+from .fed_ftrl import FedFTRL as FedFTRL
+from .fedhedge import FedHedge as FedHedge
+from .exp3_coop import Exp3Coop as Exp3Coop
+from .delayed_ftrl import DelayedFTRL as DelayedFTRL
+from .gossip_ucb import GossipUCB as GossipUCB
+from .uniform import Uniform as Uniform
+# isort: on
 
 REGISTRY: dict[str, type[AnyAlgorithm]] = {
-    algorithm.__name__: algorithm
-    for algorithm in (
-        FedExp3,
-        Exp3,
-        AcceleratedFedExp3,
-        BlockGossip,
-        LinearBlockGossip,
-        FedFTRL,
-        FedHedge,
-        Exp3Coop,
-        DelayedFTRL,
-        GossipUCB,
-        Uniform,
-    )
+    name: kind
+    for name, kind in [*globals().items()]
+    if isinstance(kind, type) and issubclass(kind, Algorithm) and kind is not Algorithm
 }
 
-__all__ = [
-    "REGISTRY",
-    "AcceleratedFedExp3",
-    "Algorithm",
-    "AnyAlgorithm",
-    "BlockGossip",
-    "DelayedFTRL",
-    "Exp3",
-    "Exp3Coop",
-    "FedExp3",
-    "FedFTRL",
-    "FedHedge",
-    "GossipUCB",
-    "Leaf",
-    "LinearBlockGossip",
-    "Setting",
-    "Tunable",
-    "Uniform",
-]
+__all__ = ["REGISTRY", "Algorithm", "AnyAlgorithm", "Leaf", "Setting", "Tunable", *REGISTRY]

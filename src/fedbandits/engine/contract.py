@@ -57,14 +57,14 @@ def _checked(
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
     t = jax.ShapeDtypeStruct((), np.int32)
-    mine = own_state(state)
-    p = _distribution.eval_shape(algorithm, mine, t)
+    own = own_state(state)
+    p = _distribution.eval_shape(algorithm, own, t)
     if p.shape != full:
         raise ValueError(
             f"{name}.distribution gives shape {p.shape}; expected [K, *batch] = {full}"
         )
     _check_first_distribution(algorithm, problem, p.dtype)
-    message = _message.eval_shape(algorithm, mine)
+    message = _message.eval_shape(algorithm, own)
     if set(message) != set(algorithm.leaves):
         raise ValueError(
             f"{name}.message sends {sorted(message)}, but its leaves declare "

@@ -259,7 +259,11 @@ def right_table(panel: pd.DataFrame) -> Table:
         for row in panel.to_dict("records")
     ]
     columns = (
-        *("network", "x", "published", "measured", "95% band"),
+        "network",
+        "x",
+        "published",
+        "measured",
+        "95% band",
         "above complete (95%)",
     )
     note = (

@@ -153,7 +153,10 @@ def play(
                 variants[TUNED] = winner
             entries += [
                 Entry(
-                    *(name, label, family, network),
+                    name,
+                    label,
+                    family,
+                    network,
                     *suite.regret_of(judging, player, gossip, seeds.judging[0]),
                 )
                 for label, player in variants.items()
@@ -177,7 +180,9 @@ def tuned(
     if not algorithm.tunable:
         return None
     choice = choose(
-        *(make(seeds[0]), algorithm, gossip),
+        make(seeds[0]),
+        algorithm,
+        gossip,
         budget=BUDGET,
         runs=TUNING_RUNS,
         draws=TUNING_DRAWS,
@@ -252,8 +257,14 @@ def board(entries: list[Entry], costs: dict[str, Cost], device: str) -> Table:
         sent = " + ".join(dict.fromkeys(cost.leaves.values())) or "nothing"
         rows.append((name, *cells, sent, f"{cost.bytes:,.0f}", f"{cost.milliseconds:,.0f}"))
     columns = (
-        *("algorithm", "families 1-4", "tuned", "worst agent", "families 5-6"),
-        *("sends", "bytes", "ms"),
+        "algorithm",
+        "families 1-4",
+        "tuned",
+        "worst agent",
+        "families 5-6",
+        "sends",
+        "bytes",
+        "ms",
     )
     note = (
         "Regret at T in % of uniform play's (100: guessing; below 0: better than the best fixed "
@@ -365,7 +376,8 @@ def draw(entries: list[Entry]) -> Figure:
         shown = {y: share for y, share in found.items() if share.mean > 0}
         mean, low, high = 100 * np.array([*shown.values()]).reshape(-1, 3).T
         ax.errorbar(
-            *(mean, [y + 0.12 * (1 - 2 * i) for y in shown]),
+            mean,
+            [y + 0.12 * (1 - 2 * i) for y in shown],
             xerr=np.maximum([mean - low, high - mean], 0),
             fmt="os"[i],
             ms=4,

@@ -135,7 +135,9 @@ def play(sizes: Sizes, seed: int) -> xr.Dataset:
     of_arms = ("arms", "draw")
     ready = fb.LinearBlockGossip().set_up(
         fb.algorithms.base.Setting(
-            *(sizes.arms[0], AGENTS, gossip),
+            sizes.arms[0],
+            AGENTS,
+            gossip,
             problem_of(sizes.arms[0], max(sizes.arms), sizes.horizon, seeds[0]).actions,
         )
     )

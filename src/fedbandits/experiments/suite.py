@@ -297,8 +297,14 @@ def ratio_table(cases: list[Case]) -> Table:
             )
         )
     columns = (
-        *("case", "best constant", "its regret", "default", "ratio", "95%"),
-        *(AUTHORS, "uniform play"),
+        "case",
+        "best constant",
+        "its regret",
+        "default",
+        "ratio",
+        "95%",
+        AUTHORS,
+        "uniform play",
     )
     note = (
         "Expected regret at T, mean over agents and draws. The best of 13 constants was chosen for "

@@ -123,7 +123,10 @@ def movielens(
     agents, keep = _with_every_genre(user, member, which, ratings.source, genres)
     logger.info(
         "%s: %d of %d users have a rating in each of %d genres",
-        *(ratings.source, agents.sum(), agents.size, len(genres)),
+        ratings.source,
+        agents.sum(),
+        agents.size,
+        len(genres),
     )
 
     # In order of agent, time and movie; then genre by genre, which keeps that order.

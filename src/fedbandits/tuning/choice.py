@@ -151,7 +151,9 @@ def choose(
     if progress is not False:
         logger.info(
             "tuning: %d candidates, %d runs, on %s",
-            *(len(played), runs, in_words(len(seeds), redrawn)),
+            len(played),
+            runs,
+            in_words(len(seeds), redrawn),
         )
     regret = np.empty((len(played), len(seeds)))
     for d, drawn in enumerate(seeds):

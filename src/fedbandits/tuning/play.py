@@ -36,7 +36,7 @@ def play(
         for numbers in np.array_split(alike, -(-len(alike) // room)):
             each = [algorithms[h] for h in numbers]
             played = simulate_each(
-                *(problem, each, gossip, runs, seed), dtype=dtype, progress=progress
+                problem, each, gossip, runs, seed, dtype=dtype, progress=progress
             )
             results |= dict(zip(numbers.tolist(), played, strict=True))
     return [results[h] for h in range(len(algorithms))]
