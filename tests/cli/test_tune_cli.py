@@ -55,6 +55,7 @@ def test_tune(tuned: tuple[Path, Result]) -> None:
     assert len(list((folder / "out").iterdir())) == len(ENDINGS)
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_that_are_printed(tuned: tuple[Path, Result]) -> None:
     folder, done = tuned
     tried = pd.read_csv(folder / "out" / "small.candidates.csv")
@@ -71,6 +72,7 @@ def test_the_tables_are_those_that_are_printed(tuned: tuple[Path, Result]) -> No
     assert f" {difference:,.2f} " in done.stdout
 
 
+@pytest.mark.slow
 def test_the_new_configuration_is_whole(tuned: tuple[Path, Result]) -> None:
     folder, done = tuned
     path = folder / "out" / "small.tuned.toml"
@@ -108,6 +110,7 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("losing")
+@pytest.mark.slow
 def test_another_setting_is_written_only_if_it_wins(tuned: tuple[Path, Result]) -> None:
     """The same tuning as above, but for its outcome."""
     folder, won = tuned

@@ -236,6 +236,7 @@ def test_another_simulation_does_not_pick_up_the_checkpoint(tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it

@@ -254,6 +254,7 @@ def test_what_is_no_cheat_on_one_network_is_on_another() -> None:
         fb.check_federated(EveryonesMessage(), fb.networks.grid(2, 3), rounds=20)
 
 
+@pytest.mark.slow
 def test_default_rounds_let_news_cross_and_more_can_be_asked_for() -> None:
     with pytest.raises(fb.NotFederatedError):
         fb.check_federated(LateCheater(last=20), PATH)

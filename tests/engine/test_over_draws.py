@@ -49,6 +49,7 @@ def test_a_draw_is_what_simulate_gives(found: fb.Result) -> None:
     assert len(np.unique(by_draw, axis=0)) == 3  # the losses are others
 
 
+@pytest.mark.slow
 def test_intervals_are_over_draws(found: fb.Result) -> None:
     at_end = found.dataset["regret"].isel(time=-1)
     by_draw = at_end.mean("run").to_numpy()

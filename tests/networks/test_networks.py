@@ -147,6 +147,7 @@ def test_sparse_eigenvalues_and_diameter_equal_dense_ones(network: Network) -> N
     assert network.diameter == network.distances().max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_pyamg", [True, False])
 def test_eigenvalues_against_a_closed_form_beyond_dense(
     with_pyamg: bool, monkeypatch: pytest.MonkeyPatch

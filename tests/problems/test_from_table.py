@@ -152,6 +152,7 @@ def test_times_that_are_numbers_are_no_dates() -> None:
     assert "date" not in play(problem).dataset.coords
 
 
+@pytest.mark.slow
 def test_plots_are_over_dates_where_there_are_some() -> None:
     dated, plain = play(make(sales())), play(make(sales([1, 2, 3])))
     ax = dated.plot()

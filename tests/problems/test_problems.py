@@ -204,6 +204,7 @@ def test_a_changed_function_is_not_played_as_it_was() -> None:
     np.testing.assert_allclose(totals, [2, 18], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_traced_function_always_gets_an_array() -> None:
     problem = fb.problems.from_function(
         lambda t: t.astype("float32") / 100 * np.ones((2, 2)), agents=2, arms=2, horizon=50

@@ -141,6 +141,7 @@ def legend_of(ax: Any) -> list[str]:
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
+@pytest.mark.slow
 def test_plot_several(tmp_path: Path) -> None:
     a, b, c = made(constant(0.1), constant(0.2), {"algorithm": {"name": "Exp3"}})
     ax = fb.plot(a, b, c, path=tmp_path / "all.pdf")

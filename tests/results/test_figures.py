@@ -69,6 +69,7 @@ def test_long_names_are_broken_rather_than_cut_off() -> None:
     assert shown == [name.strip() for name in names]
 
 
+@pytest.mark.slow
 def test_a_long_legend_makes_the_figure_taller_and_leaves_the_axes() -> None:
     def inches(ax: Axes) -> float:
         check_figure(figure_of(ax))

@@ -79,6 +79,7 @@ def test_one_run_has_no_band() -> None:
     single.plot()
 
 
+@pytest.mark.slow
 def test_summary(result: fb.Result) -> None:
     table = result.summary()
     assert list(table.columns) == ["regret", "low 95%", "high 95%"]
@@ -284,6 +285,7 @@ def test_compare_refuses_what_is_not_comparable(result: fb.Result) -> None:
         fb.compare(result, result.against("final"))
 
 
+@pytest.mark.slow
 def test_plot_says_what_it_shows(result: fb.Result, other: fb.Result, tmp_path: Path) -> None:
     ax = plot_regret({"FedExp3": result, "Exp3": other})
     assert ax.get_xlabel() == "round $t$"

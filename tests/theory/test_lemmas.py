@@ -42,6 +42,7 @@ def play(network: fb.Network, arms: int, horizon: int, c: float) -> tuple[Float,
     return run.messages["z"][:, 0], g, run.distribution[:, 0], gossip.matrix.toarray()
 
 
+@pytest.mark.slow
 def test_mean_z_advances_by_the_mean_loss_estimate() -> None:
     z, g, p, _ = play(fb.networks.path(9), 4, 200, 0.5)
     z_bar, f = z.mean(axis=1), g.mean(axis=1)
