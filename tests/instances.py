@@ -59,7 +59,7 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {name: kind() for name, kind in REGISTRY.i
 """One of each: with rates of its own where a test, or its oracle, is sharper for them."""
 
 # One of each way to learn and to send stays in `make quick`; the others have tests of their own.
-QUICK = {"FedExp3", "BlockGossip", "GossipUCB"}
+QUICK = {"FedExp3", "GossipUCB"}
 every_algorithm = pytest.mark.parametrize(
     "name",
     [

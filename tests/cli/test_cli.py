@@ -55,6 +55,7 @@ def test_run(small: Path, tmp_path: Path) -> None:
         assert (out / f"small.{ending}").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_run_quietly_prints_only_files(small: Path, tmp_path: Path) -> None:
     done = call("run", small, "--out", tmp_path / "out", "--quiet")
     files = [str(tmp_path / "out" / f"small.{ending}") for ending in ("nc", "png", "pdf")]

@@ -58,6 +58,7 @@ def test_every_algorithm_plays_with_the_base_alone(tmp_path: Path) -> None:
     assert (done.stdout.split(), done.stderr) == (list(REGISTRY), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["--help", "--version", "list", "run --help", "doctor"])
 def test_commands_that_need_no_extra(command: str, tmp_path: Path) -> None:
     done = run_without(OPTIONAL, tmp_path, ["-m", "fedbandits", *command.split()])
@@ -69,6 +70,7 @@ def test_commands_that_need_no_extra(command: str, tmp_path: Path) -> None:
 SIM = "is not installed; it is needed for .*: pip install 'fedbandits\\[sim\\]'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -89,6 +91,7 @@ def test_what_is_missing_is_named_in_python(code: str, said: str, tmp_path: Path
     assert re.fullmatch(f"fedbandits.common.extras.MissingExtraError: {said}", last), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [

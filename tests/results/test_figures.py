@@ -53,6 +53,7 @@ def test_a_curve_with_its_bounds() -> None:
     check_figure(figure_of(made(SHAPES["straight"]).plot(bounds=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [2, 5, 9])
 def test_curves_everywhere(rates: int) -> None:
     curves = [made(curve, rate) for rate in range(rates) for curve in SHAPES.values()][:rates]
@@ -108,6 +109,7 @@ def test_every_date_says_its_month_and_year(start: str, days: float) -> None:
         assert re.search(r"\b201\d\b", text)
 
 
+@pytest.mark.slow
 def test_panels_of_ones_own() -> None:
     """Also in a figure that was made without a layout."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 3))
