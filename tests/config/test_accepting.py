@@ -30,6 +30,7 @@ class ScheduleNumber(int):
     """Another."""
 
 
+# One parameter has no hint, and one has the older form of a union: users write both.
 def make(  # type: ignore[no-untyped-def]
     renamed: Folder | None,
     rate: Rate | float,

@@ -561,13 +561,14 @@ def test_an_array_on_disk_that_changes_in_mid_sweep(tmp_path: Path) -> None:
     assert (len(found.done), len(found.failed)) == (0, 2)
 
 
-def test_what_is_shared_is_let_go_where_it_is_large(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("limit", "value"), [("MOST_BYTES_SHARED", 0), ("MOST_SHARED", 1)])
+def test_what_is_shared_is_let_go_where_it_is_much(
+    limit: str, value: int, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workshop = Workshop(str(plan.source))
     first, again = (workshop(plan.batch(0))[0] for _ in range(2))
     assert again.problem is first.problem
-    monkeypatch.setattr(building, "MOST_BYTES_SHARED", 0)
+    monkeypatch.setattr(building, limit, value)
     small = Workshop(str(plan.source))
     first, again = (small(plan.batch(0))[0] for _ in range(2))
     assert again.gossip is not first.gossip

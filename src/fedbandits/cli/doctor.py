@@ -13,6 +13,8 @@ from fedbandits.common.folders import data_folder
 from fedbandits.common.version import __version__
 from fedbandits.data import default_release
 
+from .messages import one_line, say, terminal
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -24,12 +26,9 @@ def doctor() -> None:
     Example:
       fedbandits doctor
     """  # noqa: D301
-    from rich.console import Console
-
-    console = Console()
-    console.print(packages_table())
+    terminal().print(packages_table())
     for line in lines():
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line)
 
 
 def packages_table() -> Table:
@@ -82,7 +81,7 @@ def _devices() -> str:
         one_per_core()  # as `simulate` has it
         kinds = [f"{device.platform} {device.device_kind}" for device in jax.devices()]
     except (ImportError, RuntimeError) as error:  # it may be installed and not start
-        return f"none ({' '.join(str(error).split())})"
+        return f"none ({one_line(error)})"
     return ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
 
 

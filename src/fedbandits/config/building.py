@@ -45,6 +45,9 @@ def _anew(section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> A
 MOST_BYTES_SHARED = 2**30
 """Of arrays that sections hold: beyond it the oldest are let go, and made again where needed."""
 
+MOST_SHARED = 256
+"""Sections: what the engine keeps with a gossip lives as long as that does."""
+
 
 class Shared:
     """Sections that several experiments describe alike: each is made once, and kept for a while.
@@ -57,6 +60,7 @@ class Shared:
         self._contents = contents
         self._made: dict[str, Any] = {}
         self._bytes: dict[str, int] = {}
+        self._total = 0
 
     def __call__(self, section: str, tables: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """A section's object, for `build`."""
@@ -64,11 +68,19 @@ class Shared:
         if key not in self._made:
             made = self._made[key] = make()
             self._bytes[key] = _bytes_held(made)
-            while sum(self._bytes.values()) > MOST_BYTES_SHARED and len(self._made) > 1:
-                oldest = next(iter(self._made))
-                del self._made[oldest], self._bytes[oldest]
+            self._total += self._bytes[key]
+            self._let_go()
             return made
         return self._made[key]
+
+    def _let_go(self) -> None:
+        """Forget the oldest while there are too many, or too large ones, but for the newest."""
+        while len(self._made) > 1 and (
+            self._total > MOST_BYTES_SHARED or len(self._made) > MOST_SHARED
+        ):
+            oldest = next(iter(self._made))
+            del self._made[oldest]
+            self._total -= self._bytes.pop(oldest)
 
 
 def _bytes_held(value: Any) -> int:
