@@ -28,6 +28,7 @@ ROOMS = (
     "results",
     "engine",
     "config",
+    "live",
     "sweeps",
     "tuning",
     "",  # what users import: all of the above

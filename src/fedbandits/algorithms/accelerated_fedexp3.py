@@ -76,6 +76,7 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
     momentum: float | None
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
+    common_round: ClassVar[str | None] = "its momentum is of the round before, everywhere the same"
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,
         "exploration": EXPLORATION,

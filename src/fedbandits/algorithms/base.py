@@ -96,6 +96,12 @@ class Algorithm(ABC, Generic[S]):
     hops: int = 1
     """How far a leaf is flooded, where one is; a field with the metadata `{"static": True}`."""
 
+    common_round: ClassVar[str | None] = None
+    """Why agents need a round in common, and cannot live apart; None where they need none."""
+
+    sleeps: ClassVar[bool] = False
+    """Whether some arms may be absent in a round; `charge_absent` says what is learnt of them."""
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Answers arguments that the constructor does not take, whichever class it is from.
 
@@ -143,6 +149,27 @@ class Algorithm(ABC, Generic[S]):
             batch: axes beside the arms: `()` for one agent, `(R, N)` in the engine.
             dtype: of the floating point arrays.
         """
+
+    def rounds_before_gossip(self, arms: int) -> int:  # noqa: ARG002
+        """How many first rounds overwrite what was received, so that no average may move yet."""
+        return 0
+
+    def hear(self, state: S, received: Mapping[str, Array]) -> S:
+        """The state of an agent that has heard from neighbours and not played since.
+
+        A leaf is by default the field of the state that bears its name.
+        """
+        return state._replace(**received) if received else state  # type: ignore[attr-defined]
+
+    def charge_absent(self, state: S, absent: Array, loss: Array) -> S:
+        """The state after a round in which some arms could not be played, where `sleeps`.
+
+        Args:
+            state: after `update`, whose p was restricted to the arms that were there.
+            absent: which arms were not, `[K]` of booleans.
+            loss: of the arm played.
+        """
+        raise NotImplementedError(f"{type(self).__name__} plays all arms or none")
 
     @abstractmethod
     def distribution(self, state: S, t: Array) -> Array:

@@ -84,6 +84,9 @@ class BlockGossip(Algorithm[BlockState]):
     best_loss: float | None
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+    common_round: ClassVar[str | None] = (
+        "it gossips and learns in blocks of rounds that begin everywhere at once"
+    )
     theorem: ClassVar[str | None] = "block gossip"
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,

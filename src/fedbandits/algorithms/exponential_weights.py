@@ -77,6 +77,21 @@ def importance_weighted(loss: Array, action: Array, p: Array) -> Array:
     return xp.where(played(action, like=p), loss / taken(p, action), 0.0)
 
 
+def charge_absent(state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
+    """z(i) grows by the loss incurred for every arm i that was absent.
+
+    So says the rule of sleeping experts (Freund, Schapire, Singer and Warmuth, 1997): charged an
+    unbiased estimate of what the others lost on average, an absent arm keeps its share.
+
+    Example:
+        >>> state = LossEstimates(np.array([1.0, 2.0]), np.asarray(3.0))
+        >>> charge_absent(state, np.array([False, True]), np.float64(0.5)).z
+        array([1. , 2.5])
+    """
+    xp = state.z.__array_namespace__()
+    return state._replace(z=xp.where(absent, state.z + loss, state.z))
+
+
 def checked_exploration(exploration: float | Schedule) -> Schedule:
     """An exploration rate as a schedule; a number must be a probability."""
     gamma = as_schedule(exploration, "exploration")
@@ -109,6 +124,7 @@ class ExploringWeights(Algorithm[LossEstimates]):
         "learning_rate": LEARNING_RATE,
         "exploration": EXPLORATION,
     }
+    sleeps: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -128,3 +144,7 @@ class ExploringWeights(Algorithm[LossEstimates]):
         """Line 3 of Algorithm 1: p_t = (1 - γ_t) x_t + γ_t / K."""
         x = exponential_weights(state, self.learning_rate, t)
         return explore(x, self.exploration(t, state))
+
+    def charge_absent(self, state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
+        """An absent arm is charged the loss incurred, and keeps its share."""
+        return charge_absent(state, absent, loss)

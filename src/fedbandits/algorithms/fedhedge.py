@@ -14,7 +14,7 @@ from fedbandits.schedules import Anytime, Constant, Schedule, as_schedule
 from fedbandits.theory import rates as theory
 
 from .base import Algorithm, Feedback, Leaf
-from .exponential_weights import LossEstimates, exponential_weights
+from .exponential_weights import LossEstimates, charge_absent, exponential_weights
 from .tunable import LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class FedHedge(Algorithm[LossEstimates]):
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
     theorem: ClassVar[str | None] = "full information"
     tunable: ClassVar[Mapping[str, Tunable]] = {"learning_rate": LEARNING_RATE}
+    sleeps: ClassVar[bool] = True
 
     def __init__(self, learning_rate: float | Schedule = Anytime(1.0)) -> None:  # noqa: B008
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
@@ -84,3 +85,7 @@ class FedHedge(Algorithm[LossEstimates]):
     ) -> LossEstimates:
         """z_{t+1}^v = Σ_u W_uv z_t^u + ℓ_t^v."""
         return state._replace(z=received["z"] + feedback)
+
+    def charge_absent(self, state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
+        """An absent arm is charged the loss incurred, and keeps its share."""
+        return charge_absent(state, absent, loss)

@@ -67,6 +67,10 @@ class GossipUCB(Algorithm[GossipUCBState]):
         zeros = np.zeros((arms, *batch), dtype)
         return GossipUCBState(zeros, zeros, zeros, zeros, np.asarray(agents, dtype))
 
+    def rounds_before_gossip(self, arms: int) -> int:
+        """The K first pulls, in which ϑ = X̃ whatever was received."""
+        return arms
+
     def distribution(self, state: GossipUCBState, t: Array) -> Array:
         """Uniform over the arms that are due: first pulls, then arms behind, then the best."""
         xp = state.n.__array_namespace__()

@@ -82,6 +82,9 @@ class LinearBlockGossip(Algorithm[BlockState]):
     """T, where the theorem's rates are asked for and wait for the actions."""
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+    common_round: ClassVar[str | None] = (
+        "it gossips and learns in blocks of rounds that begin everywhere at once"
+    )
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,
         "block": BLOCK,

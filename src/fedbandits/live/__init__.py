@@ -1,0 +1,1 @@
+"""Agents that live apart: they choose, observe and gossip, and lose nothing."""

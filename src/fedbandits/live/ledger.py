@@ -1,0 +1,256 @@
+"""Averages over neighbours that lose, delay, repeat and reorder: one ledger per edge, one owner.
+
+For every average leaf an agent v holds I_v, the sum of all it ever put in itself, and for each
+neighbour u one flow f_vu, what has flowed out to u on balance. Its value is z_v = I_v - Σ_u f_vu,
+and f_vu = -f_uv when nothing is under way, so Σ_v z_v = Σ_v I_v whatever is lost.
+
+Of each edge one end is the owner. The other reports its z to it; the owner moves the flow by
+w (z_owner - z_other) if the report says that its latest flow was applied, and answers with the flow
+as it is. So one exchange is under way on an edge, and nothing is counted twice. An edge on which
+everyone exchanges once with the values of the round's start is the product with W.
+
+The incarnation of an edge is a number of either end, kept with the flow. An end that comes back
+without its disk, leaves, or is taken out and put back has a newer one; both ends start anew (flow
+0, sequence 0) when they see it. What had flowed to the one that is gone is thereby back.
+
+No clock, no socket, no thread: messages in, messages out.
+
+Reference:
+    Jesus, Baquero and Almeida, Fault-tolerant aggregation by flow updating, 2009; Gansterer,
+    Niederbrucker, Straková and Schulze Grotthoff, Scalable and fault tolerant orthogonalization
+    based on randomized distributed data aggregation, 2013.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from .messages import VERSION, Flow, Format, Message, RefusedError, Report, Values, Vector, packed
+
+NEWEST = 2**62
+"""Incarnations above this are refused: there must be room to be newer."""
+
+
+def owns(name: str, neighbour: str) -> bool:
+    """Whether the first of two neighbours owns their edge: a coin that both compute.
+
+    Example:
+        >>> owns("shop1", "shop2") != owns("shop2", "shop1")
+        True
+    """
+    first, second = sorted((name, neighbour))
+    even = zlib.crc32(f"{first}\\n{second}".encode()) % 2 == 0
+    return name == (first if even else second)
+
+
+class Edge(NamedTuple):
+    """One end's half of an edge.
+
+    Attributes:
+        weight: w = W_uv.
+        owner: whether this end moves the flow.
+        incarnation: of this end.
+        other: of the neighbour's end; 0 if it was never heard of.
+        sequence: of the flow, as moved or as applied last.
+        flow: f_vu, by average leaf.
+        heard: the neighbour's values when it last sent any; None before.
+        left: whether the neighbour has said that it leaves.
+    """
+
+    weight: float
+    owner: bool
+    incarnation: int
+    other: int
+    sequence: int
+    flow: Values
+    heard: Values | None = None
+    left: bool = False
+
+
+class Ledger:
+    """What one agent has put in and exchanged.
+
+    Args:
+        name: of the agent.
+        form: what messages look like.
+        clip: the most that a difference of values counts in an exchange; None for no limit. It
+            bounds what a neighbour that lies can move, by w · clip an exchange, and keeps the mean.
+    """
+
+    def __init__(self, name: str, form: Format, clip: float | None = None) -> None:
+        self.name = name
+        self.form = form
+        self.clip = clip
+        self.inputs: dict[str, Vector] = {k: np.zeros(n) for k, n in form.averages.items()}
+        self.maxima: dict[str, Vector] = {
+            k: np.zeros(n) for k, n in form.values.items() if k not in form.averages
+        }
+        self.edges: dict[str, Edge] = {}
+        self.changed: set[str] = set()
+        """Neighbours whose edges are not as the journal has them; whoever saves empties it."""
+        self.values: dict[str, Vector] = {}
+        """z, and the maxima; another object whenever they change."""
+        self._held: dict[str, Vector] | None = None
+        self._settle()
+
+    def connect(self, neighbour: str, weight: float, incarnation: int) -> None:
+        """A neighbour joins, or its edge has another weight now."""
+        if neighbour in self.edges:
+            self.edges[neighbour] = self.edges[neighbour]._replace(weight=weight)
+        else:
+            self._put(
+                neighbour, fresh_edge(self.form, weight, owns(self.name, neighbour), incarnation)
+            )
+
+    def restore(self, inputs: Values, maxima: Values, edges: Mapping[str, Edge]) -> None:
+        """What a journal has kept; `connect` gives the edges their weights."""
+        self.inputs = dict(inputs)
+        self.maxima = dict(maxima)
+        self.edges = dict(edges)
+        self._settle()
+
+    def disconnect(self, neighbour: str) -> None:
+        """A neighbour is taken out: what had flowed to it is back."""
+        del self.edges[neighbour]
+        self.changed.add(neighbour)
+        self._settle()
+
+    def put(self, values: Values) -> None:
+        """Make the agent's values these: what averages exceed theirs by is its own input."""
+        for name, before in self.inputs.items():
+            self.inputs[name] = before + (values[name] - self.values[name])
+        for name, before in self.maxima.items():
+            self.maxima[name] = np.maximum(before, values[name])
+        self._settle()
+
+    def hold(self) -> None:
+        """Exchange the values of this moment until `release`, as a round in common does."""
+        self._held = dict(self.values)
+
+    def release(self) -> None:
+        """Exchange the values of the moment again."""
+        self._held = None
+
+    def leave(self, incarnations: Mapping[str, int]) -> list[tuple[str, Message]]:
+        """Start every edge anew with a newer incarnation, and say goodbye."""
+        for neighbour, incarnation in incarnations.items():
+            self._restart(neighbour, max(incarnation, self.edges[neighbour].incarnation + 1))
+        return [(neighbour, self._message(neighbour, leaving=True)) for neighbour in self.edges]
+
+    def reports(self) -> list[tuple[str, Message]]:
+        """What is sent every gossip period: a report to the owner of each edge."""
+        return [(u, self._message(u)) for u, edge in self.edges.items() if not edge.owner]
+
+    def receive(self, sender: str, message: Message) -> Message | None:
+        """Take in a message from a neighbour; the answer to it, if there is one.
+
+        Raises:
+            RefusedError: if nothing of it was believed.
+        """
+        edge = self.edges.get(sender)
+        if edge is None:
+            raise RefusedError(f"{sender!r} is no neighbour of {self.name!r}")
+        if isinstance(message, Report) != edge.owner:
+            raise RefusedError(
+                f"a {type(message).__name__.lower()} over an edge that runs the other way"
+            )
+        if max(message.incarnation, message.other) > NEWEST:
+            raise RefusedError("an incarnation from beyond the end of time")
+        values = self.form.values_of(message)
+        flow = self.form.flow_of(message) if isinstance(message, Flow) else {}
+        if not self._same_ledger(sender, message):
+            return self._message(sender) if edge.owner else None
+        # What was heard is not kept on disk: it changes nothing but the disagreement.
+        edge = self.edges[sender] = self.edges[sender]._replace(heard=values, left=message.leaving)
+        self._take_maxima(values)
+        if isinstance(message, Flow):
+            self._apply(sender, edge, message.sequence, flow)
+            return None
+        if message.sequence > edge.sequence:
+            raise RefusedError(
+                f"{sender!r} applied flow {message.sequence} of an edge that is at {edge.sequence}"
+            )
+        if message.sequence == edge.sequence and not message.leaving:
+            self._exchange(sender, edge, values)
+        return self._message(sender)
+
+    def _same_ledger(self, sender: str, message: Message) -> bool:
+        """Whether both ends mean the same ledger, after an end that lags behind has caught up."""
+        edge = self.edges[sender]
+        if message.incarnation < edge.other:
+            return False  # from before the neighbour started anew
+        if message.other > edge.incarnation:
+            # This end was here before, under a higher number: its disk and its clock are lost.
+            self._restart(sender, message.other + 1)
+            return False
+        if message.incarnation > edge.other:
+            fresh = fresh_edge(self.form, edge.weight, edge.owner, edge.incarnation)
+            self._put(sender, fresh._replace(other=message.incarnation))
+        # A neighbour that never heard of this end has a flow of 0 and no sequence.
+        return message.other in (0, self.edges[sender].incarnation)
+
+    def _exchange(self, sender: str, edge: Edge, values: Values) -> None:
+        """The owner moves the flow: f ← f + w (z_owner - z_other)."""
+        ours = self.values if self._held is None else self._held
+        moved = {}
+        for name in self.form.averages:
+            difference = ours[name] - values[name]
+            if self.clip is not None:
+                difference = np.clip(difference, -self.clip, self.clip)
+            moved[name] = edge.flow[name] + edge.weight * difference
+        self._put(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
+
+    def _apply(self, sender: str, edge: Edge, sequence: int, flow: Values) -> None:
+        """The other end takes the owner's flow, if it is newer: f ← -f."""
+        if sequence <= edge.sequence:
+            return
+        if self.clip is not None:
+            allowed = edge.weight * self.clip * (sequence - edge.sequence) * (1 + 1e-9)
+            for name, value in flow.items():
+                if np.abs(value + edge.flow[name]).max() > allowed:
+                    raise RefusedError(f"{sender!r} moves {name!r} by more than the limit allows")
+        self._put(sender, edge._replace(flow={k: -v for k, v in flow.items()}, sequence=sequence))
+
+    def _take_maxima(self, values: Values) -> None:
+        """Not marked as a change: a maximum that a crash forgets is heard again."""
+        if self.maxima:
+            self.maxima = {k: np.maximum(before, values[k]) for k, before in self.maxima.items()}
+            self.values = self.values | self.maxima
+
+    def _restart(self, neighbour: str, incarnation: int) -> None:
+        edge = self.edges[neighbour]
+        fresh = fresh_edge(self.form, edge.weight, edge.owner, incarnation)
+        self._put(neighbour, fresh._replace(other=edge.other))
+
+    def _put(self, neighbour: str, edge: Edge) -> None:
+        self.edges[neighbour] = edge
+        self.changed.add(neighbour)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Sum z = I - Σ f anew: no error adds up from exchange to exchange."""
+        values = {}
+        for name, put_in in self.inputs.items():
+            z = put_in
+            for edge in self.edges.values():
+                z = z - edge.flow[name]
+            values[name] = z
+        self.values = values | self.maxima
+
+    def _message(self, neighbour: str, *, leaving: bool = False) -> Message:
+        edge = self.edges[neighbour]
+        ours = packed(self.values if self._held is None else self._held)
+        numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence)
+        if edge.owner:
+            return Flow(*numbers, packed(edge.flow), ours, leaving)
+        return Report(*numbers, ours, leaving)
+
+
+def fresh_edge(form: Format, weight: float, owner: bool, incarnation: int) -> Edge:
+    """An edge over which nothing has flowed."""
+    flow = {name: np.zeros(size) for name, size in form.averages.items()}
+    return Edge(weight, owner, incarnation, 0, 0, flow)

@@ -1,0 +1,387 @@
+"""An agent without disk, clock, network or thread: what it learns, chooses and would send.
+
+Whoever runs it writes `changes()` to disk before it hands out a ticket, acknowledges an observation
+or sends a message that came after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import sample
+from fedbandits.common.checks import did_you_mean
+
+from .ledger import Edge, Ledger, fresh_edge, owns
+from .messages import Format, Message, Values, Vector, encode, game_hash, packed
+from .observations import (
+    ConflictingObservationError,
+    ExpiredTicketError,
+    UnknownTicketError,
+    checked_loss,
+    losses_of_all,
+)
+from .records import (
+    ArrayRecord,
+    Changes,
+    EdgeRecord,
+    Saved,
+    StateRecord,
+    Status,
+    TicketRecord,
+)
+from .suitable import check_suitable
+from .tickets import Ticket, uniform
+
+REMEMBERED = 10_000
+"""Closed tickets that an agent remembers, to know an observation that is made twice."""
+
+
+class Expiry(NamedTuple):
+    """What becomes of a ticket that is never observed.
+
+    Attributes:
+        after: seconds it stays open; None for ever.
+        loss: charged then; None drops the ticket.
+    """
+
+    after: float | None = None
+    loss: float | None = None
+
+
+class Member:
+    """One agent's part in a federation.
+
+    Args:
+        name: of the agent.
+        algorithm: what it does, set up.
+        arms: their names.
+        agents: N.
+        neighbours: the weight of the edge to each.
+        saved: what the journal holds.
+        incarnation: gives a new number for an edge that starts, never a smaller one if it can.
+        clip: see `Ledger`.
+        expiry: of tickets.
+        uniforms: the number in [0, 1) from which the arm of round t is drawn; by default a keyed
+            hash of t.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        algorithm: AnyAlgorithm,
+        arms: tuple[str, ...],
+        agents: int,
+        neighbours: Mapping[str, float],
+        saved: Saved,
+        incarnation: Callable[[], int],
+        *,
+        clip: float | None = None,
+        expiry: Expiry = Expiry(),  # noqa: B008 (a tuple)
+        uniforms: Callable[[int], float] | None = None,
+    ) -> None:
+        check_suitable(algorithm, len(arms), agents)
+        self.name = name
+        self.algorithm = algorithm
+        self.arms = arms
+        self.expiry = expiry
+        self.observed = self.expired = self.rounds = 0
+        self._life = saved.life
+        self._number = {arm: i for i, arm in enumerate(arms)}
+        self._uniform = uniforms or (lambda t: uniform(saved.seed, t))
+        self._incarnation = incarnation
+        self._state = algorithm.init(len(arms), agents, dtype=np.float64)
+        self.form = message_format(algorithm, self._state, arms)
+        self.ledger = Ledger(name, self.form, clip)
+        self._heard: Values = {}
+        self._gossips = False
+        self._open: dict[str, TicketRecord] = {}
+        self._closed: dict[str, TicketRecord] = {}
+        self._unsaved: dict[int, TicketRecord] = {}
+        self._forgotten: list[int] = []
+        self._learnt = False
+        self._restore(saved)
+        for neighbour, weight in neighbours.items():
+            self.ledger.connect(neighbour, weight, incarnation())
+        for gone in self.ledger.edges.keys() - neighbours.keys():
+            self.ledger.disconnect(gone)
+
+    # Choices
+
+    def choose(self, now: float, allowed: Sequence[str] | None = None) -> Ticket:
+        """Draw an arm and open a ticket for its loss.
+
+        Args:
+            now: seconds since 1970.
+            allowed: the arms that can be played now; None for all.
+        """
+        absent = self._absent(allowed)
+        self.expire(now)
+        t = self.rounds + 1
+        p = self.distribution(t)
+        if absent:
+            there = np.ones(len(self.arms))
+            there[list(absent)] = 0.0
+            p = p * there if (p * there).any() else there  # no share left: any that is there
+            p = p / p.sum()
+        arm = int(sample(p, np.float64(self._uniform(t))))
+        self.rounds = t
+        record = TicketRecord(f"{self._life}-{t}", t, arm, p.tobytes(), now, absent=tuple(absent))
+        self._keep(record)
+        self._learnt = True
+        return Ticket(record.id, self.arms[arm], float(p[arm]))
+
+    def observe(self, ticket: str, loss: Any, now: float) -> None:
+        """Learn from the loss of a choice; the same again changes nothing.
+
+        Args:
+            ticket: its id.
+            loss: of the arm played, in [0, 1]; of all arms, by name or in order, where the
+                algorithm takes full information (of those allowed then, by name).
+            now: seconds since 1970.
+        """
+        self.expire(now)
+        record = self._open.get(ticket)
+        if record is None:
+            self._check_again(ticket, loss)
+            return
+        self._learn(record, self._losses(record, loss), "observed")
+        self.observed += 1
+
+    def expire(self, now: float) -> None:
+        """Close the tickets whose time is over."""
+        if self.expiry.after is None:
+            return
+        # Tickets are in the order in which they were given out, and all live as long.
+        for record in list(self._open.values()):
+            if now - record.issued < self.expiry.after:
+                break
+            self.expired += 1
+            if self.expiry.loss is None:
+                self._close(record, "expired", b"")
+            else:
+                full = self.algorithm.feedback == "full"
+                loss = np.full(len(self.arms) if full else 1, self.expiry.loss)
+                self._learn(record, loss, "expired")
+
+    def distribution(self, t: int | None = None) -> Vector:
+        """What the next choice is drawn from, `[K]`."""
+        self._hear()
+        t = self.rounds + 1 if t is None else t
+        return np.asarray(self.algorithm.distribution(self._state, np.int64(t)), np.float64)
+
+    @property
+    def recommended(self) -> str:
+        """The arm that it would most likely play now."""
+        return self.arms[int(self.distribution().argmax())]
+
+    @property
+    def open_tickets(self) -> int:
+        """How many choices wait for their loss."""
+        return len(self._open)
+
+    # Gossip
+
+    @property
+    def gossips(self) -> bool:
+        """Whether averages may move: not while first rounds overwrite what was received."""
+        if not self._gossips:
+            first = self.algorithm.rounds_before_gossip(len(self.arms))
+            waiting = any(record.round <= first for record in self._open.values())
+            self._gossips = self.rounds >= first and not waiting
+        return self._gossips
+
+    def reports(self) -> list[tuple[str, bytes]]:
+        """What is sent every gossip period."""
+        return _encoded(self.ledger.reports()) if self.gossips else []
+
+    def receive(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
+        """Take in a message; what is sent in answer.
+
+        Raises:
+            RefusedError: if it is not believed.
+        """
+        message = self.form.decode(payload)
+        if not self.gossips:
+            return []
+        answer = self.ledger.receive(sender, message)
+        return [] if answer is None else [(sender, encode(answer))]
+
+    def leave(self) -> list[tuple[str, bytes]]:
+        """Say goodbye: what had flowed between this agent and its neighbours is undone."""
+        newer = {neighbour: self._incarnation() for neighbour in self.ledger.edges}
+        return _encoded(self.ledger.leave(newer))
+
+    @property
+    def disagreement(self) -> float:
+        """The largest difference between its averages and those last heard from a neighbour."""
+        differences = [
+            float(np.abs(self.ledger.values[name] - edge.heard[name]).max())
+            for edge in self.ledger.edges.values()
+            if edge.heard is not None
+            for name in self.form.averages
+        ]
+        return max(differences, default=0.0)
+
+    # Keeping
+
+    def changes(self) -> Changes:
+        """What has changed since this was last called."""
+        state = self._state_record() if self._learnt else None
+        edges = {
+            neighbour: _edge_record(edge) if (edge := self.ledger.edges.get(neighbour)) else None
+            for neighbour in self.ledger.changed
+        }
+        found = Changes(state, edges, list(self._unsaved.values()), self._forgotten)
+        self._learnt = False
+        self.ledger.changed = set()
+        self._unsaved, self._forgotten = {}, []
+        return found
+
+    # What the above is made of
+
+    def _absent(self, allowed: Sequence[str] | None) -> tuple[int, ...]:
+        """The numbers of the arms that cannot be played now."""
+        if allowed is None:
+            return ()
+        for arm in allowed:
+            if arm not in self._number:
+                meant = did_you_mean(arm, self.arms)
+                raise ValueError(f"no arm {arm!r}{meant} The arms are {', '.join(self.arms)}")
+        if not allowed:
+            raise ValueError("allowed names no arm; leave it out to allow all")
+        absent = tuple(i for arm, i in self._number.items() if arm not in allowed)
+        if absent and not self.algorithm.sleeps:
+            raise ValueError(
+                f"{type(self.algorithm).__name__} plays all arms or none: it does not say what an "
+                "absent arm is charged. Exp3, FedExp3 and FedHedge do"
+            )
+        return absent
+
+    def _losses(self, record: TicketRecord, loss: Any) -> Vector:
+        """The losses of an observation, checked: one, or one for each arm."""
+        if self.algorithm.feedback == "full":
+            return losses_of_all(loss, self.arms, record.absent)
+        return np.array([checked_loss(loss, self.arms[record.arm])])
+
+    def _check_again(self, ticket: str, loss: Any) -> None:
+        """An observation of a ticket that is not open: in order only if it is the same again."""
+        record = self._closed.get(ticket)
+        if record is None:
+            raise UnknownTicketError(
+                f"{self.name} knows no ticket {ticket!r}: it is another agent's, or was closed "
+                f"more than {REMEMBERED:,} tickets ago"
+            )
+        if record.status == "expired":
+            raise ExpiredTicketError(
+                f"ticket {ticket!r} expired {self.expiry.after:g} s after it was given out; this "
+                "loss is not counted"
+            )
+        if self._losses(record, loss).tobytes() != record.feedback:
+            before = np.frombuffer(record.feedback).tolist()
+            raise ConflictingObservationError(
+                f"ticket {ticket!r} was observed before, with loss "
+                f"{before[0] if len(before) == 1 else before}, and not {loss!r}; the first counts"
+            )
+
+    def _learn(self, record: TicketRecord, feedback: Vector, status: Status) -> None:
+        """One `update`, with the p and the round of the ticket."""
+        self._hear()
+        full = self.algorithm.feedback == "full"
+        p = np.frombuffer(record.p)
+        state = self.algorithm.update(
+            self._state,
+            self.ledger.values,
+            np.int64(record.arm),
+            feedback if full else feedback[0],
+            p,
+            np.int64(record.round),
+        )
+        if record.absent:
+            absent = np.zeros(len(self.arms), bool)
+            absent[list(record.absent)] = True
+            loss = p @ feedback if full else feedback[0]
+            state = self.algorithm.charge_absent(state, absent, loss)
+        self.ledger.put(self.algorithm.message(state))
+        self._state = state
+        self._learnt = True
+        self._close(record, status, feedback.tobytes())
+
+    def _hear(self) -> None:
+        """Let the algorithm know what has come from neighbours since."""
+        if self._heard is not self.ledger.values:
+            self._heard = self.ledger.values
+            self._state = self.algorithm.hear(self._state, self._heard)
+
+    def _keep(self, record: TicketRecord) -> None:
+        self._open[record.id] = record
+        self._unsaved[record.round] = record
+
+    def _close(self, record: TicketRecord, status: Status, feedback: bytes) -> None:
+        closed = msgspec.structs.replace(record, status=status, feedback=feedback, p=b"")
+        del self._open[record.id]
+        self._closed[record.id] = self._unsaved[record.round] = closed
+        self._learnt = True
+        if len(self._closed) > REMEMBERED:
+            oldest = self._closed.pop(next(iter(self._closed)))
+            self._unsaved.pop(oldest.round, None)
+            self._forgotten.append(oldest.round)
+
+    def _restore(self, saved: Saved) -> None:
+        for record in saved.tickets:
+            (self._open if record.status == "open" else self._closed)[record.id] = record
+        edges = {
+            neighbour: fresh_edge(
+                self.form, 0.0, owns(self.name, neighbour), kept.incarnation
+            )._replace(other=kept.other, sequence=kept.sequence, flow=_vectors(kept.flow))
+            for neighbour, kept in saved.edges.items()
+        }
+        if saved.state is None:
+            self.ledger.restore(self.ledger.inputs, self.ledger.maxima, edges)
+            return
+        state = saved.state
+        self.rounds, self.observed, self.expired = state.rounds, state.observed, state.expired
+        fields = {
+            name: np.frombuffer(field.content, field.dtype).reshape(field.shape)
+            for name, field in state.fields.items()
+        }
+        if "agents" in fields:  # those of the federation as it is now
+            fields["agents"] = self._state.agents
+        self._state = self._state._replace(**fields)
+        self.ledger.restore(_vectors(state.inputs), _vectors(state.maxima), edges)
+
+    def _state_record(self) -> StateRecord:
+        arrays = map(np.asarray, self._state)
+        fields = {
+            name: ArrayRecord(array.dtype.str, array.shape, array.tobytes())
+            for name, array in zip(self._state._fields, arrays, strict=True)
+        }
+        inputs, maxima = packed(self.ledger.inputs), packed(self.ledger.maxima)
+        return StateRecord(self.rounds, self.observed, self.expired, fields, inputs, maxima)
+
+
+def message_format(algorithm: AnyAlgorithm, state: Any, arms: tuple[str, ...]) -> Format:
+    """What messages look like where this algorithm is played on these arms."""
+    sent = algorithm.message(state)
+    sizes: dict[str, dict[str, int]] = {"average": {}, "maximum": {}}
+    for name, leaf in algorithm.leaves.items():
+        sizes[leaf.combine][name] = len(sent[name])
+    averages, maxima = sizes["average"], sizes["maximum"]
+    game = game_hash(type(algorithm).__name__, averages | maxima, arms)
+    return Format(game, averages, maxima)
+
+
+def _edge_record(edge: Edge) -> EdgeRecord:
+    return EdgeRecord(edge.incarnation, edge.other, edge.sequence, packed(edge.flow))
+
+
+def _vectors(content: Mapping[str, bytes]) -> dict[str, Vector]:
+    return {name: np.frombuffer(value, "<f8") for name, value in content.items()}
+
+
+def _encoded(messages: Sequence[tuple[str, Message]]) -> list[tuple[str, bytes]]:
+    return [(to, encode(message)) for to, message in messages]

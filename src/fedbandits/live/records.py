@@ -1,0 +1,107 @@
+"""What is kept of an agent: its state, its edges and its tickets, as plain data."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Status = Literal["open", "observed", "expired"]
+
+
+class TicketRecord(msgspec.Struct, frozen=True, gc=False):
+    """A ticket as it is kept.
+
+    Attributes:
+        id: as the application knows it.
+        round: t, the agent's own count of choices.
+        arm: its number.
+        p: what it was drawn from, K numbers of 64 bits.
+        issued: when, in seconds since 1970.
+        status: open, observed or expired.
+        absent: the numbers of the arms that were not allowed.
+        feedback: the losses observed, or charged on expiry, in numbers of 64 bits.
+    """
+
+    id: str
+    round: int
+    arm: int
+    p: bytes
+    issued: float
+    status: Status = "open"
+    absent: tuple[int, ...] = ()
+    feedback: bytes = b""
+
+
+class ArrayRecord(msgspec.Struct, frozen=True, gc=False):
+    """An array as it is kept."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    content: bytes
+
+
+class StateRecord(msgspec.Struct, frozen=True, gc=False):
+    """What an agent has learnt, as it is kept.
+
+    Attributes:
+        rounds: how many choices it has made.
+        observed: how many of them were observed.
+        expired: how many expired.
+        fields: the algorithm's state.
+        inputs: what it has put in, by average leaf.
+        maxima: by maximum leaf.
+    """
+
+    rounds: int
+    observed: int
+    expired: int
+    fields: dict[str, ArrayRecord]
+    inputs: dict[str, bytes]
+    maxima: dict[str, bytes]
+
+
+class EdgeRecord(msgspec.Struct, frozen=True, gc=False):
+    """An end of an edge, as it is kept."""
+
+    incarnation: int
+    other: int
+    sequence: int
+    flow: dict[str, bytes]
+
+
+class Changes(NamedTuple):
+    """What is to be written in one transaction.
+
+    Attributes:
+        state: the newest, if it changed.
+        edges: by neighbour; None for one that was taken out.
+        tickets: new, or with a new status.
+        forgotten: the rounds of tickets closed so long ago that they are let go.
+    """
+
+    state: StateRecord | None
+    edges: dict[str, EdgeRecord | None]
+    tickets: list[TicketRecord]
+    forgotten: list[int]
+
+    def __bool__(self) -> bool:
+        return bool(self.state or self.edges or self.tickets or self.forgotten)
+
+
+class Saved(NamedTuple):
+    """What a journal gives back.
+
+    Attributes:
+        life: names what began with an empty journal; tickets bear it.
+        seed: of the choices.
+        state: the last one written; None for an agent that has done nothing yet.
+        edges: by neighbour.
+        tickets: those that are open, and the last that were closed, in the order of rounds.
+    """
+
+    life: str
+    seed: bytes
+    state: StateRecord | None
+    edges: dict[str, EdgeRecord]
+    tickets: list[TicketRecord]
