@@ -25,11 +25,13 @@ from .journal_errors import (
     JournalError,
     OtherJournalError,
     WriteError,
+    corrupt,
     reading,
 )
 from .journal_lock import locked
 from .journal_reading import read_journal
 from .records import Changes, Identity, Saved
+from .write_ahead import damage
 
 __all__ = ["Journal", "read_journal"]
 
@@ -123,6 +125,8 @@ class Journal:
                 self._lock = locked(self.path)
                 if not self.path.exists():
                     form.create(self.path, identity, seed)
+                if form.has_log(self.path) and (fault := damage(form.log_of(self.path))):
+                    raise corrupt(self.path, fault)
                 content = read_journal(self.path)
                 _check_same(self.path, content, identity, seed)
                 self._connection = _writing(self.path)
@@ -237,6 +241,7 @@ def _writing(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA fullfsync=ON")  # macOS: a sync that is one
         connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
+        # An empty log: remains of a commit that a crash cut off would tell `damage` of another.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except BaseException:
         connection.close()
