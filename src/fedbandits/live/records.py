@@ -9,6 +9,20 @@ import msgspec
 Status = Literal["open", "observed", "expired"]
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """What a journal must agree with to be continued.
+
+    Attributes:
+        agent: its name.
+        algorithm: what it does and with which parameters, as text.
+        arms: their names.
+    """
+
+    agent: str
+    algorithm: str
+    arms: tuple[str, ...]
+
+
 class TicketRecord(msgspec.Struct, frozen=True, gc=False):
     """A ticket as it is kept.
 
