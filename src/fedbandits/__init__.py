@@ -12,7 +12,7 @@ Importing the package loads NumPy only; JAX and the rest are loaded when first n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import gossip, networks, problems, schedules, tuning
+from . import gossip, live, networks, problems, schedules, tuning
 from .algorithms import (
     REGISTRY,
     AcceleratedFedExp3,
@@ -73,6 +73,7 @@ __all__ = [
     "check_federated",
     "compare",
     "gossip",
+    "live",
     "load",
     "load_experiment",
     "networks",

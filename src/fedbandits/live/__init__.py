@@ -1,1 +1,71 @@
-"""Agents that live apart: they choose, observe and gossip, and lose nothing."""
+"""Agents that live apart: they choose, observe and gossip, and lose nothing.
+
+async with fb.live.Agent("shop3", federation, "shop3.db", transport) as agent:
+    ticket = await agent.choose()
+    await agent.observe(ticket.id, loss=0.2)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent import Agent, Neighbour, StoppedError, Store
+    from .blocking import BlockingAgent
+    from .federation import Federation, Part
+    from .journal import Journal
+    from .observations import (
+        ConflictingObservationError,
+        ExpiredTicketError,
+        ObservationError,
+        UnknownTicketError,
+    )
+    from .suitable import UnsuitableError
+    from .tickets import Ticket
+    from .transport import Transport
+
+# Names that wait until they are asked for: who simulates needs none of them.
+_LATER = {
+    "Agent": "agent",
+    "BlockingAgent": "blocking",
+    "ConflictingObservationError": "observations",
+    "ExpiredTicketError": "observations",
+    "Federation": "federation",
+    "Journal": "journal",
+    "Neighbour": "agent",
+    "ObservationError": "observations",
+    "Part": "federation",
+    "StoppedError": "agent",
+    "Store": "agent",
+    "Ticket": "tickets",
+    "Transport": "transport",
+    "UnknownTicketError": "observations",
+    "UnsuitableError": "suitable",
+}
+
+__all__ = [
+    "Agent",
+    "BlockingAgent",
+    "ConflictingObservationError",
+    "ExpiredTicketError",
+    "Federation",
+    "Journal",
+    "Neighbour",
+    "ObservationError",
+    "Part",
+    "StoppedError",
+    "Store",
+    "Ticket",
+    "Transport",
+    "UnknownTicketError",
+    "UnsuitableError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

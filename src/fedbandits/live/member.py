@@ -105,10 +105,7 @@ class Member:
         self._forgotten: list[int] = []
         self._learnt = False
         self._restore(saved)
-        for neighbour, weight in neighbours.items():
-            self.ledger.connect(neighbour, weight, incarnation())
-        for gone in self.ledger.edges.keys() - neighbours.keys():
-            self.ledger.disconnect(gone)
+        self.adopt(agents, neighbours)
 
     # Choices
 
@@ -215,6 +212,16 @@ class Member:
         """Say goodbye: what had flowed between this agent and its neighbours is undone."""
         newer = {neighbour: self._incarnation() for neighbour in self.ledger.edges}
         return _encoded(self.ledger.leave(newer))
+
+    def adopt(self, agents: int, neighbours: Mapping[str, float]) -> None:
+        """Have these neighbours from now on: some may be new, some gone, some weighed anew."""
+        for gone in self.ledger.edges.keys() - neighbours.keys():
+            self.ledger.disconnect(gone)
+        for neighbour, weight in neighbours.items():
+            self.ledger.connect(neighbour, weight, self._incarnation())
+        if hasattr(self._state, "agents"):
+            fresh = self.algorithm.init(len(self.arms), agents, dtype=np.float64)
+            self._state = self._state._replace(agents=fresh.agents)
 
     @property
     def disagreement(self) -> float:
@@ -349,8 +356,6 @@ class Member:
             name: np.frombuffer(field.content, field.dtype).reshape(field.shape)
             for name, field in state.fields.items()
         }
-        if "agents" in fields:  # those of the federation as it is now
-            fields["agents"] = self._state.agents
         self._state = self._state._replace(**fields)
         self.ledger.restore(_vectors(state.inputs), _vectors(state.maxima), edges)
 

@@ -14,7 +14,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     Attributes:
         agent: its name.
-        algorithm: canonical JSON of what `describe` says of it.
+        algorithm: what it does and with which parameters, as text.
         arms: their names.
     """
 

@@ -1,0 +1,227 @@
+"""Who is in a federation, who hears whom and what they play: known to all, checked as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedbandits.algorithms import Algorithm, AnyAlgorithm, FedExp3, Setting
+from fedbandits.common import checks
+from fedbandits.common.checks import did_you_mean
+from fedbandits.gossip import metropolis
+from fedbandits.gossip.base import Gossip
+from fedbandits.networks import Network
+
+from .member import Expiry
+from .suitable import check_suitable
+
+GOSSIP_PERIOD = 0.5
+"""Seconds between two exchanges over an edge."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Part(NamedTuple):
+    """What one agent needs to know of its federation.
+
+    Attributes:
+        name: of the agent.
+        agents: N.
+        neighbours: the weight of the edge to each.
+        arms: their names.
+        algorithm: set up.
+        gossip_period: seconds between two exchanges over an edge.
+        clip: the most that a difference counts in an exchange; None for no limit.
+        expiry: of tickets.
+    """
+
+    name: str
+    agents: int
+    neighbours: dict[str, float]
+    arms: tuple[str, ...]
+    algorithm: AnyAlgorithm
+    gossip_period: float
+    clip: float | None
+    expiry: Expiry
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """A network of named agents, its gossip weights, and the game.
+
+    Args:
+        arms: their names, at least two.
+        gossip: symmetric weights on a network (`fb.gossip.max_degree`, `metropolis`, `fastest`), or
+            a network, which gets `metropolis`.
+        members: the agents' names, in the order of the network; by default the network's own, or
+            `agent1`, `agent2`, ...
+        algorithm: what each does.
+        gossip_period: seconds between two exchanges over an edge. Two or more to a choice make up
+            for lost messages.
+        clip: the most that a difference of estimates counts in an exchange; None for no limit.
+        expire_after: seconds after which a ticket that was not observed is closed; None for never.
+        expired_loss: charged then; None drops the ticket.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> shops = fb.live.Federation(["tea", "coffee"], fb.networks.ring(3))
+        >>> shops.members, shops.part("agent1").neighbours
+        (('agent1', 'agent2', 'agent3'), {'agent2': 0.333..., 'agent3': 0.333...})
+    """
+
+    arms: Sequence[str]
+    gossip: Gossip | Network
+    members: Sequence[str] = ()
+    algorithm: AnyAlgorithm = field(default_factory=FedExp3)
+    gossip_period: float = GOSSIP_PERIOD
+    clip: float | None = None
+    expire_after: float | None = None
+    expired_loss: float | None = None
+
+    def __post_init__(self) -> None:
+        gossip = _symmetric(self.gossip)
+        network = gossip.network
+        members = tuple(self.members) or network.names or _numbered(network.agents)
+        arms = names(self.arms, "arm", least=2)
+        _check_members(members, network)
+        if not isinstance(self.algorithm, Algorithm):
+            raise TypeError(f"algorithm must be one such as fb.FedExp3(), not {self.algorithm!r}")
+        algorithm = self.algorithm.set_up(Setting(len(arms), network.agents))
+        if algorithm.arms_given not in (None, len(arms)):
+            raise ValueError(
+                f"{type(algorithm).__name__} was made for {algorithm.arms_given} arms, and the "
+                f"federation has {len(arms)}"
+            )
+        check_suitable(algorithm, len(arms), network.agents)
+        _positive(self.gossip_period, "gossip_period")
+        for value, name in ((self.clip, "clip"), (self.expire_after, "expire_after")):
+            if value is not None:
+                _positive(value, name)
+        if self.expired_loss is not None:
+            checks.unit_interval(self.expired_loss, "expired_loss")
+            if self.expire_after is None:
+                raise ValueError("expired_loss needs expire_after: no ticket expires without")
+        for name, found in (
+            ("gossip", gossip),
+            ("members", members),
+            ("arms", arms),
+            ("algorithm", algorithm),
+        ):
+            object.__setattr__(self, name, found)
+
+    @property
+    def network(self) -> Network:
+        """Who hears whom."""
+        assert isinstance(self.gossip, Gossip)
+        return self.gossip.network
+
+    def part(self, member: str) -> Part:
+        """What one agent needs to know."""
+        if member not in self.members:
+            meant = did_you_mean(member, self.members)
+            raise ValueError(f"no member {member!r}{meant} There are {', '.join(self.members)}")
+        neighbours = {}
+        for u, v, weight in self.edges():
+            if member in (u, v):
+                neighbours[v if member == u else u] = weight
+        return Part(
+            member,
+            len(self.members),
+            neighbours,
+            tuple(self.arms),
+            self.algorithm,
+            self.gossip_period,
+            self.clip,
+            Expiry(self.expire_after, self.expired_loss),
+        )
+
+    def edges(self) -> list[tuple[str, str, float]]:
+        """Both ends and the weight of every edge over which something is sent."""
+        assert isinstance(self.gossip, Gossip)
+        weights = self.gossip.edge_weights
+        pairs = zip(self.network.edges.tolist(), weights.tolist(), strict=True)
+        return [(self.members[u], self.members[v], w) for (u, v), w in pairs if w > 0]
+
+    @classmethod
+    def read(cls, path: str | Path) -> Federation:
+        """A federation from a TOML file.
+
+        `links` names the edges; instead of it, [network] takes any network of ours. Everything but
+        arms and edges may be left out.
+
+            arms = ["tea", "coffee", "cocoa"]
+            members = ["north", "centre", "south"]
+            links = [["north", "centre"], ["centre", "south"]]
+            gossip_period = 0.5
+
+            [gossip]
+            name = "metropolis"
+
+            [algorithm]
+            name = "FedExp3"
+
+            [tickets]
+            expire_after = 3600
+            expired_loss = 1.0
+        """
+        from .federation_file import read_federation
+
+        return cls(**read_federation(Path(path)))
+
+
+def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
+    """Different names, as many as needed."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise TypeError(f"{what}s must be a list of names, not {given!r}")
+    for name in given:
+        if not isinstance(name, str) or not name or len(name) > 200:
+            raise ValueError(f"{name!r} is no name of an {what}: a text of up to 200 letters is")
+    if len(given) < least:
+        raise ValueError(f"at least {least} {what}s are needed, not {len(given)}")
+    twice = {name for name in given if list(given).count(name) > 1}
+    if twice:
+        raise ValueError(f"{what} {min(twice)!r} is there twice")
+    return tuple(given)
+
+
+def _check_members(members: tuple[str, ...], network: Network) -> None:
+    for name in names(members, "agent", least=1):
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"member {name!r}: a member's name has up to 64 letters, digits, '.', '_' and '-', "
+                "and begins with a letter or digit"
+            )
+    if len(members) != network.agents:
+        raise ValueError(
+            f"there are {len(members)} members, and {network.name} has {network.agents} agents"
+        )
+
+
+def _symmetric(gossip: Any) -> Gossip:
+    if isinstance(gossip, Network):
+        return metropolis(gossip)
+    if not isinstance(gossip, Gossip):
+        raise TypeError(
+            "gossip must be a network such as fb.networks.ring(3), or weights on one such as "
+            f"fb.gossip.max_degree(fb.networks.ring(3)), not {gossip!r}"
+        )
+    if gossip.random or gossip.silent or not isinstance(gossip.weights, float | np.ndarray):
+        raise ValueError(
+            f"{gossip.name}: agents that live apart take symmetric weights, the same at all "
+            "times: fb.gossip.metropolis, max_degree or fastest"
+        )
+    return gossip
+
+
+def _numbered(agents: int) -> tuple[str, ...]:
+    return tuple(f"agent{number}" for number in range(1, agents + 1))
+
+
+def _positive(value: Any, name: str) -> None:
+    if not 0 < checks.number(value, name) < float("inf"):
+        raise ValueError(f"{name} must be a positive number, not {value}")

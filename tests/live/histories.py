@@ -1,0 +1,375 @@
+"""Random histories of whole federations under a virtual clock, and what must hold in all of them.
+
+A history is a function of its seed: who there is, which links are bad and how, and some dozens of
+things that happen, one after another, while messages and writes are under way. Then all faults end,
+and the federation must come to rest with nothing lost and nothing counted twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy as np
+
+import fedbandits as fb
+from fedbandits.live import Agent, Federation
+from fedbandits.live.ledger import Edge, Ledger
+from fedbandits.live.member import Member
+from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore, Partition
+from fedbandits.live.observations import ConflictingObservationError, ExpiredTicketError
+from fedbandits.live.virtual_clock import run_virtual
+from fedbandits.networks import Network, from_edges
+
+PERIOD = 1.0
+ARMS = ("tea", "coffee", "cocoa")
+SMALL = 1e-9
+"""Of sums of some dozens of numbers in float64, relative to the largest."""
+
+
+def play_history(seed: int, events: int = 40) -> dict[str, int]:
+    """Play one history; an AssertionError says what did not hold. What happened how often."""
+    history = History(random.Random(seed))
+    try:
+        run_virtual(history.play(events))
+    except Exception as error:
+        error.add_note(f"in the history of seed {seed}, after: {', '.join(history.log[-12:])}")
+        raise
+    return {name: history.log.count(name) for name in set(history.log)}
+
+
+def random_network(chance: random.Random) -> Network:
+    """A tree of two to five agents, and some edges more."""
+    agents = chance.randint(2, 5)
+    edges = {(chance.randrange(v), v) for v in range(1, agents)}
+    for _ in range(chance.randint(0, agents)):
+        u, v = sorted(chance.sample(range(agents), 2))
+        edges.add((u, v))
+    return from_edges(agents, sorted(edges))
+
+
+class Life:
+    """What an agent was told and acknowledged since its disk was new."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.tickets: list[str] = []
+        self.observed: dict[str, float] = {}
+        self.drawn: dict[str, tuple[int, Any, tuple[int, ...]]] = {}
+
+
+class History:
+    """One federation, what happens to it, and what must hold."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.network = random_network(chance)
+        self.log: list[str] = []
+        self.options: dict[str, Any] = {"gossip_period": PERIOD}
+        self.options["algorithm"] = fb.GossipUCB() if chance.random() < 0.15 else fb.FedExp3()
+        if chance.random() < 0.25:
+            self.options["clip"] = chance.choice((10.0, 100.0))
+        if chance.random() < 0.3:
+            self.options["expire_after"] = chance.choice((3.0, 20.0))
+            self.options["expired_loss"] = chance.choice((None, 0.5))
+        self.federation = Federation(ARMS, self.network, **self.options)
+        self.everyone = tuple(self.federation.members)
+        self.linked = {frozenset((u, v)) for u, v, _ in self.federation.edges()}
+        self.mail = MemoryNetwork(seed=chance.getrandbits(32))
+        self.clocks = dict.fromkeys(self.everyone, 1e9)
+        self.lives = {name: self.new_life() for name in self.everyone}
+        self.agents: dict[str, Agent] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def new_life(self) -> Life:
+        """A new disk."""
+        delay = self.chance.choice((0.0, 0.2, 1.0)) * PERIOD
+        return Life(MemoryStore(random.Random(self.chance.getrandbits(32)), delay))
+
+    async def play(self, events: int) -> None:
+        """The history from its beginning to its rest."""
+        for name in self.everyone:
+            await self.start(name)
+        self.change_links()
+        happenings = (
+            *[self.choose] * 8,
+            *[self.observe] * 8,
+            self.observe_again,
+            self.crash,
+            self.crash,
+            self.lose_disk,
+            *[self.come_back] * 3,
+            self.change_links,
+            self.cut,
+            self.jump_clock,
+            self.leave,
+            self.change_members,
+        )
+        for _ in range(events):
+            happening = self.chance.choice(happenings)
+            self.log.append(happening.__name__)
+            done = happening()
+            if done is not None:
+                await done
+            await asyncio.sleep(self.chance.expovariate(1 / (0.4 * PERIOD)))
+            self.check_all()
+        await self.come_to_rest()
+
+    # What happens
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something go on beside the rest; a crash may end it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def choose(self) -> None:
+        name, agent = self.someone()
+        if agent is None:
+            return
+        life = self.lives[name]
+        allowed = None
+        if agent.part.algorithm.sleeps and self.chance.random() < 0.3:
+            allowed = self.chance.sample(ARMS, self.chance.randint(1, 3))
+
+        async def choose() -> None:
+            ticket = await agent.choose(allowed)
+            life.tickets.append(ticket.id)
+
+        self.run(choose())
+
+    def observe(self) -> None:
+        name, agent = self.someone()
+        life = self.lives[name]
+        waiting = [ticket for ticket in life.tickets if ticket not in life.observed]
+        if agent is None or not waiting:
+            return
+        ticket, loss = self.chance.choice(waiting), round(self.chance.random(), 3)
+
+        async def observe() -> None:
+            try:
+                await agent.observe(ticket, loss)
+            except ExpiredTicketError:
+                return
+            except ConflictingObservationError:
+                return  # one that was on its way got there first, or was never acknowledged
+            life.observed[ticket] = loss
+
+        self.run(observe())
+
+    def observe_again(self) -> None:
+        name, agent = self.someone()
+        life = self.lives[name]
+        if agent is None or not life.observed:
+            return
+        ticket, loss = self.chance.choice(list(life.observed.items()))
+
+        async def again() -> None:
+            await agent.observe(ticket, loss)
+            try:
+                await agent.observe(ticket, 1 - loss if loss != 0.5 else 0.0)
+            except ConflictingObservationError:
+                return
+            raise AssertionError("another loss for the same ticket was taken")
+
+        self.run(again())
+
+    async def crash(self) -> None:
+        name, agent = self.someone()
+        if agent is not None:
+            await self.end(name)
+
+    async def lose_disk(self) -> None:
+        name, agent = self.someone()
+        if agent is not None:
+            await self.end(name)
+        self.lives[name] = self.new_life()
+
+    async def come_back(self) -> None:
+        away = [name for name in self.federation.members if name not in self.agents]
+        if away:
+            await self.start(self.chance.choice(away))
+
+    async def leave(self) -> None:
+        name, agent = self.someone()
+        if agent is not None and self.chance.random() < 0.5:
+            del self.agents[name]
+            await agent.leave()
+
+    def change_links(self) -> None:
+        chance = self.chance
+        names = [name for edge in self.linked for name in edge]
+        one_way = {}
+        if chance.random() < 0.3:
+            one_way = {(chance.choice(names), chance.choice(names)): 1.0}
+        self.mail.links = Links(
+            loss=chance.choice((0.0, 0.3, 0.7)),
+            delay=(0.0, chance.choice((0.0, 0.3, 5.0)) * PERIOD),
+            repeat=chance.choice((0.0, 0.1, 0.5)),
+            one_way=one_way,
+            partitions=self.mail.links.partitions,
+        )
+
+    def cut(self) -> None:
+        now = asyncio.get_running_loop().time()
+        side = self.chance.sample(self.everyone, self.chance.randint(1, len(self.everyone) - 1))
+        cut = Partition(now, now + 10 * PERIOD * self.chance.random(), frozenset(side))
+        self.mail.links = Links(
+            self.mail.links.loss, self.mail.links.delay, self.mail.links.repeat, partitions=(cut,)
+        )
+
+    def jump_clock(self) -> None:
+        self.clocks[self.chance.choice(self.everyone)] += self.chance.uniform(-3600, 3600)
+
+    async def change_members(self) -> None:
+        """The operator takes a member out, or puts all back."""
+        if len(self.federation.members) < len(self.everyone):
+            network, members = self.network, self.everyone
+        else:
+            gone = self.chance.randrange(len(self.everyone))
+            staying = [v for v in range(len(self.everyone)) if v != gone]
+            place = {v: i for i, v in enumerate(staying)}
+            edges = [
+                (place[u], place[v]) for u, v in self.network.edges.tolist() if gone not in (u, v)
+            ]
+            network = from_edges(len(staying), edges)
+            members = tuple(self.everyone[v] for v in staying)
+            if not network.connected:
+                return
+            await self.end(self.everyone[gone])
+        self.federation = Federation(ARMS, network, members, **self.options)
+        for agent in self.agents.values():
+            await agent.adopt(self.federation)
+
+    # How it is done
+
+    def someone(self) -> tuple[str, Agent | None]:
+        """A member, and its agent if it runs."""
+        name = self.chance.choice(self.federation.members)
+        return name, self.agents.get(name)
+
+    async def start(self, name: str) -> None:
+        loop = asyncio.get_running_loop()
+        agent = Agent(
+            name,
+            self.federation,
+            self.lives[name].store,
+            self.mail.transport(name),
+            clock=lambda: self.clocks[name] + loop.time(),
+            chance=random.Random(self.chance.getrandbits(32)),
+        )
+        await agent.start()
+        self.agents[name] = agent
+
+    async def end(self, name: str) -> None:
+        agent = self.agents.pop(name, None)
+        if agent is not None:
+            await self.mail.transport(name).stop()
+            await agent.abort()
+
+    # What must hold
+
+    def check_all(self) -> None:
+        """After every event."""
+        for task in list(self.tasks):
+            if task.done() and not task.cancelled() and task.exception():
+                raise task.exception()  # type: ignore[misc]
+        for name, agent in self.agents.items():
+            check_member(agent._running(), self.lives[name])
+        for sender, to in self.mail.messages:
+            assert frozenset((sender, to)) in self.linked, f"{sender} wrote to {to}"
+        for name, ledger in self.ledgers().items():
+            for neighbour, edge in ledger.edges.items():
+                agent = self.agents.get(neighbour)
+                if edge.owner and agent is not None and name in agent._running().ledger.edges:
+                    check_edge(edge, agent._running().ledger.edges[name])
+
+    async def come_to_rest(self) -> None:
+        """Faults end, those who are away come back, and in time all is well."""
+        self.log.append("rest")
+        self.mail.links = Links()
+        for name in self.federation.members:
+            if name not in self.agents:
+                await self.start(name)
+        for agent in self.agents.values():
+            while not agent._running().gossips:  # first rounds, in which nothing is exchanged
+                ticket = await agent.choose()
+                await agent.observe(ticket.id, 0.5)
+                for name in [t for t in agent._running()._open]:
+                    await agent.observe(name, 0.25)
+        await asyncio.sleep(12 * PERIOD)
+        self.check_all()
+        for _ in range(100):
+            await asyncio.sleep(10 * PERIOD)
+            if self.disagreement() < SMALL / 10:
+                break
+        self.check_all()
+        self.check_rest()
+
+    def ledgers(self) -> dict[str, Ledger]:
+        return {name: agent._running().ledger for name, agent in self.agents.items()}
+
+    def disagreement(self) -> float:
+        """The largest difference between two agents, relative to the largest value."""
+        [leaf] = next(iter(self.ledgers().values())).inputs
+        values = np.array([ledger.values[leaf] for ledger in self.ledgers().values()])
+        return float(np.ptp(values, axis=0).max() / max(1.0, np.abs(values).max()))
+
+    def check_rest(self) -> None:
+        """When nothing happens any more."""
+        assert self.disagreement() < SMALL, f"still apart by {self.disagreement()}"
+        ledgers = self.ledgers()
+        for leaf in next(iter(ledgers.values())).inputs:
+            put_in = sum(ledger.inputs[leaf] for ledger in ledgers.values())
+            there = sum(ledger.values[leaf] for ledger in ledgers.values())
+            assert isinstance(put_in, np.ndarray)
+            scale = max(1.0, float(np.abs(put_in).max()))
+            assert np.abs(put_in - there).max() <= SMALL * scale, "something was lost on the way"
+        for name, ledger in ledgers.items():
+            for neighbour, edge in ledger.edges.items():
+                other = ledgers[neighbour].edges[name]
+                assert edge.incarnation == other.other, "the ends mean different ledgers"
+                for leaf, flow in edge.flow.items():
+                    scale = max(1.0, float(np.abs(ledger.inputs[leaf]).max()))
+                    gap = float(np.abs(flow + other.flow[leaf]).max())
+                    assert gap <= SMALL * scale, f"flows of {name} and {neighbour} differ by {gap}"
+
+
+def check_edge(owner: Edge, other: Edge) -> None:
+    """What must hold at any time for the two ends of an edge, if they mean the same ledger."""
+    if (owner.incarnation, owner.other) != (other.other, other.incarnation):
+        return
+    ahead = owner.sequence - other.sequence
+    assert ahead in (0, 1), f"the owner is {ahead} exchanges ahead: at most one is under way"
+    if ahead == 0:
+        for leaf, flow in owner.flow.items():
+            assert (flow == -other.flow[leaf]).all(), "what flowed out did not flow in"
+
+
+def check_member(member: Member, life: Life) -> None:
+    """What must hold for one agent at any time."""
+    ledger = member.ledger
+    for leaf, put_in in ledger.inputs.items():
+        z = put_in - sum(edge.flow[leaf] for edge in ledger.edges.values())
+        assert np.allclose(ledger.values[leaf], z, rtol=SMALL, atol=SMALL), "z is not I - Σ f"
+    for record in member._open.values():
+        life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
+    closed = {r.id: r for r in member._closed.values() if r.feedback}
+    for ticket, loss in life.observed.items():
+        assert ticket in closed, f"an acknowledged observation of {ticket} is gone"
+        assert np.frombuffer(closed[ticket].feedback)[0] == loss
+    assert life.tickets == [] or set(life.tickets) <= member._open.keys() | member._closed.keys()
+    if isinstance(member.algorithm, fb.GossipUCB):
+        assert np.allclose(ledger.inputs["theta"], member._state.mean, rtol=SMALL, atol=SMALL)
+        return
+    counted = np.zeros(len(ARMS))
+    for ticket, record in closed.items():
+        arm, p, absent = life.drawn[ticket]
+        loss = np.frombuffer(record.feedback)[0]
+        counted[arm] += loss / p[arm]
+        counted[list(absent)] += loss
+    assert np.allclose(ledger.inputs["z"], counted, rtol=SMALL, atol=SMALL), (
+        "what was put in is not what was observed, once each"
+    )
