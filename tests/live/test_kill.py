@@ -26,8 +26,9 @@ KILLS = int(os.environ.get("KILLS", "20"))
 
 def run_and_kill(path: Path, callers: int, luck: random.Random) -> list[str]:
     """Start the process, kill it at some instant; what it has acknowledged."""
+    pause = luck.choice([0, 0.003])
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.live.killed", str(path), str(callers)],
+        [sys.executable, "-m", "tests.live.killed", str(path), str(callers), str(pause)],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )
