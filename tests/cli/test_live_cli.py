@@ -55,8 +55,8 @@ def test_show_for_machines(tmp_path: Path) -> None:
     assert said["edges"]["shop4"]["sequence"] == 1
     assert said["process"] is None
     assert "seed" not in said
-    # People see the first 20 tickets and how many there are more.
-    assert "and 10 more; --json has all" in call("live", "show", path).stdout
+    # People see the first 20 tickets and how many there are.
+    assert "the first 20 of 30 open tickets; --json has all" in call("live", "show", path).stdout
     assert path.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["shop3.db", "shop3.db.lock"]
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_shown(tmp_path: Path) -> None:
 def test_show_with_the_base_install(tmp_path: Path) -> None:
     played_journal(tmp_path / "shop3.db")
     (tmp_path / "links").mkdir()
-    words = ["-m", "fedbandits", "live", "show", tmp_path / "shop3.db"]
+    words: list[str | Path] = ["-m", "fedbandits", "live", "show", tmp_path / "shop3.db"]
     done = run_without(OPTIONAL, tmp_path / "links", words)
     assert done.returncode == 0, done.stderr
     assert "40 choices" in done.stdout

@@ -401,9 +401,8 @@ def journal_tables(found: Summary) -> list[Group | Table]:
         for ticket in found.open[:TICKETS]:
             age = f"{ticket.age:,.1f}"
             table.add_row(ticket.id, ticket.arm, f"{ticket.probability:.4g}", age)
-        more = len(found.open) - TICKETS
-        note = f"and {more} more; --json has all" if more > 0 else ""
-        shown.append(_titled("", table, note))
+        of = f"the first {TICKETS} of {len(found.open)} open tickets; --json has all"
+        shown.append(_titled(of, table) if len(found.open) > TICKETS else table)
     if found.edges:
         table = _table("neighbour", "incarnation", "its incarnation", "flows", "largest flow")
         for neighbour, edge in found.edges.items():
