@@ -297,7 +297,7 @@ class History:
             while not agent._running().gossips:  # first rounds, in which nothing is exchanged
                 ticket = await agent.choose()
                 await agent.observe(ticket.id, 0.5)
-                for name in [t for t in agent._running()._open]:
+                for name in list(agent._running()._open):
                     await agent.observe(name, 0.25)
         await asyncio.sleep(12 * PERIOD)
         self.check_all()
