@@ -1,0 +1,249 @@
+"""The durable memory of a live agent: one SQLite file, which one process at a time writes.
+
+What `write` has returned from is on disk (write-ahead log, synchronous=FULL). All of SQLite runs in
+a thread of its own, so that the event loop goes on while the disk syncs. After an error nothing
+more is written: the agent has gone on from what is not in the file, so what came next would not
+fit. It is opened again, and goes on from the last that was written whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import filelock
+
+from . import journal_format as form
+from .journal_errors import (
+    InUseError,
+    JournalError,
+    OtherJournalError,
+    WriteError,
+    corrupt,
+    reading,
+)
+from .journal_lock import locked
+from .journal_reading import read_journal
+from .records import Changes, Identity, Saved
+from .write_ahead import damage
+
+__all__ = ["Journal", "read_journal"]
+
+T = TypeVar("T")
+
+LOG_BYTES = 4_194_304
+"""What the write-ahead log is cut back to, should it ever have grown beyond."""
+
+_SEED_BYTES = 64
+"""The longest key of the hash that draws arms."""
+
+
+class Journal:
+    """The journal of one agent.
+
+    Args:
+        path: its file. Nothing is touched before `open`.
+
+    Example:
+        >>> import asyncio, tempfile
+        >>> async def begin(path):
+        ...     journal = Journal(path)
+        ...     saved = await journal.open(Identity("shop3", "{}", ("tea", "coffee")), b"seed")
+        ...     await journal.close()
+        ...     return saved.seed, saved.state, saved.tickets
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     asyncio.run(begin(f"{folder}/shop3.db"))
+        (b'seed', None, [])
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).resolve()  # a link to a journal is no other journal
+        self._executor: ThreadPoolExecutor | None = None
+        self._lock: filelock.BaseFileLock | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._checksums = form.Checksums(0, 0, {}, {})
+        self._failed: str | None = None
+
+    async def open(self, identity: Identity, seed: bytes | None = None) -> Saved:
+        """Begin a journal, or go on with it.
+
+        Args:
+            identity: whose it is; must be that of the file.
+            seed: of the choices, up to 64 bytes; by default drawn when the journal begins. Must be
+                that of the file.
+
+        Returns:
+            What was written last.
+
+        Raises:
+            JournalError: if the file cannot be gone on with; it is then as it was.
+        """
+        if seed is not None and not 1 <= len(seed) <= _SEED_BYTES:
+            raise ValueError(f"a seed must have 1 to {_SEED_BYTES} bytes, not {len(seed)}")
+        if self._executor is not None:
+            raise InUseError(f"{self.path} is open already; close it first")
+        self._executor = ThreadPoolExecutor(1, f"journal {self.path.name}")
+        try:
+            return await self._in_thread(lambda: self._open(identity, seed))
+        except BaseException:
+            executor, self._executor = self._executor, None
+            # Comes after `_open`, should that still be under way.
+            executor.submit(self._release)
+            executor.shutdown(wait=False)
+            raise
+
+    async def write(self, changes: Changes) -> None:
+        """Write all of it or nothing; on disk when it returns."""
+        if self._executor is None:
+            raise JournalError(f"{self.path} is not open; nothing can be written to it")
+        await self._in_thread(lambda: self._write(changes))
+
+    async def close(self) -> None:
+        """Let go of the file; what is under way is written first."""
+        if self._executor is None:
+            return
+        try:
+            await self._in_thread(self._close)
+        finally:
+            self._executor.shutdown(wait=False)
+            self._executor = None
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    # What runs in the thread
+
+    def _open(self, identity: Identity, seed: bytes | None) -> Saved:
+        try:
+            with reading(self.path):
+                self._lock = locked(self.path)
+                if not self.path.exists():
+                    form.create(self.path, identity, seed)
+                if form.has_log(self.path) and (fault := damage(form.log_of(self.path))):
+                    raise corrupt(self.path, fault)
+                content = read_journal(self.path)
+                _check_same(self.path, content, identity, seed)
+                self._connection = _writing(self.path)
+                self._checksums = content.checksums
+                self._failed = None
+                self._put("holder", os.getpid())
+                return content.saved
+        except BaseException:
+            self._release()
+            raise
+
+    def _write(self, changes: Changes) -> None:
+        if self._failed is not None:
+            raise WriteError(
+                f"{self.path} is not written to after an error ({self._failed}); open it again: it "
+                "holds all that was written before"
+            )
+        assert self._connection is not None
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._put_changes(self._connection, changes)
+            self._connection.execute("COMMIT")
+        except Exception as error:
+            self._failed = str(error)
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            raise WriteError(
+                f"{self.path}: nothing was written ({error}). It holds all that was written "
+                "before; mend the disk or free space, and start the agent again"
+            ) from error
+
+    def _put_changes(self, connection: sqlite3.Connection, changes: Changes) -> None:
+        sums = self._checksums
+        rows = []
+        for ticket in changes.tickets:
+            value, checksum = form.seal(ticket, form.TICKET)
+            sums.total += checksum - sums.tickets.get(ticket.round, 0)
+            sums.tickets[ticket.round] = checksum
+            rows.append((ticket.round, ticket.status, value))
+        if rows:
+            connection.executemany("REPLACE INTO tickets VALUES (?, ?, ?)", rows)
+        if changes.forgotten:
+            for t in changes.forgotten:
+                sums.total -= sums.tickets.pop(t, 0)
+            gone = [(t,) for t in changes.forgotten]
+            connection.executemany("DELETE FROM tickets WHERE round = ?", gone)
+        for neighbour, edge in changes.edges.items():
+            sums.total -= sums.edges.pop(neighbour, 0)
+            if edge is None:
+                connection.execute("DELETE FROM edges WHERE neighbour = ?", (neighbour,))
+                continue
+            value, checksum = form.seal(edge, form.named(neighbour))
+            sums.total += checksum
+            sums.edges[neighbour] = checksum
+            connection.execute("REPLACE INTO edges VALUES (?, ?)", (neighbour, value))
+        if changes.state is not None:
+            before, sums.state = sums.state, self._put("state", changes.state)
+            sums.total += sums.state - before
+        self._put("head", sums.head())
+
+    def _put(self, key: str, content: object) -> int:
+        """Write one of the values that are always there; its checksum."""
+        assert self._connection is not None
+        value, checksum = form.seal(content, form.named(key))
+        self._connection.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+        return checksum
+
+    def _close(self) -> None:
+        try:
+            # Only for who asks; a full disk shall not keep the journal from being closed.
+            with suppress(sqlite3.Error):
+                self._put("holder", None)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _check_same(path: Path, content: form.Content, identity: Identity, seed: bytes | None) -> None:
+    """Refuse to go on with what another agent, or this one under other terms, has begun."""
+    kept = content.identity
+    for what in ("agent", "algorithm", "arms"):
+        holds, expected = getattr(kept, what), getattr(identity, what)
+        if holds != expected:
+            raise OtherJournalError(
+                f"{path} is a journal with {what} {_shown(holds)}, not {_shown(expected)}; give "
+                "the agent the file that is its own, or a new one to start anew"
+            )
+    if seed is not None and seed != content.saved.seed:
+        raise OtherJournalError(
+            f"{path} began with another seed; leave the seed out to go on with it, or give a new "
+            "file to start anew"
+        )
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _writing(path: Path) -> sqlite3.Connection:
+    """A connection whose commits are on disk when they return."""
+    address = f"{path.as_uri()}?mode=rw"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=ON")  # macOS: a sync that is one
+        connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
+        # An empty log: remains of a commit that a crash cut off would tell `damage` of another.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

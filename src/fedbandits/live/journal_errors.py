@@ -1,0 +1,81 @@
+"""Why a journal is not opened, read or written: each names the file and what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class JournalError(ValueError):
+    """A journal that cannot be used as it is; says why."""
+
+
+class ForeignFileError(JournalError):
+    """The file is not a journal."""
+
+
+class NewerJournalError(JournalError):
+    """A newer version of this library wrote the file."""
+
+
+class OtherJournalError(JournalError):
+    """The journal is another agent's, or of another algorithm, other arms or another seed."""
+
+
+class CorruptJournalError(JournalError):
+    """The file is not what was written to it."""
+
+
+class InUseError(JournalError):
+    """Another process, or another part of this one, has the journal open."""
+
+
+class WriteError(JournalError):
+    """Something was not written; the journal holds all that was written before."""
+
+
+_UNREACHABLE = ("CANTOPEN", "PERM", "AUTH", "READONLY", "FULL", "IOERR", "BUSY", "LOCKED", "NOMEM")
+"""What SQLite says where the file may be whole and cannot be had."""
+
+
+def corrupt(path: Path, why: str) -> CorruptJournalError:
+    """The error for a damaged file."""
+    return CorruptJournalError(
+        f"{path} is damaged: {why}. Restore a backup of it, or give the agent another file: it "
+        "then comes back as one that lost its disk. Nothing in the file was changed"
+    )
+
+
+def foreign(path: Path, what: str) -> ForeignFileError:
+    """The error for a file of another kind."""
+    return ForeignFileError(
+        f"{path} is {what}, not the journal of an agent, and was not touched; give the agent "
+        "another file, or restore a backup if its journal was here"
+    )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What SQLite and the system say of a file, in our words."""
+    try:
+        yield
+    except OSError as error:
+        raise _unreachable(path, error.strerror or str(error)) from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
+        if code == "NOTADB":
+            raise foreign(path, "no SQLite database (or one that is damaged)") from error
+        if code.startswith(_UNREACHABLE):
+            raise _unreachable(path, str(error)) from error
+        raise corrupt(path, str(error)) from error
+    except UnicodeError as error:  # SQLite names what it found, and that is no text
+        raise corrupt(path, str(error)) from error
+
+
+def _unreachable(path: Path, why: str) -> JournalError:
+    return JournalError(
+        f"{path} cannot be opened ({why}); its folder must be there, and both must be yours to "
+        "read and write"
+    )

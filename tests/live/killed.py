@@ -1,0 +1,84 @@
+"""A process that chooses and observes at full speed until it is killed, and what it should do.
+
+`python -m tests.live.killed shop3.db 1` tells on standard output, a line each and unbuffered, what
+its agent has acknowledged. With one caller the next thing done is a function of what is on disk
+(`next_step`), so that an agent that is never killed does the very same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from fedbandits.algorithms.fedexp3 import FedExp3
+from fedbandits.live.agent import Agent
+from fedbandits.live.federation import Part
+from fedbandits.live.journal import read_journal
+from fedbandits.live.member import Expiry
+from fedbandits.live.tickets import Ticket
+
+SEED = b"killed"
+ARMS = tuple(f"arm{i}" for i in range(20))
+PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, None, Expiry())
+
+
+def loss_of(t: int) -> float:
+    return (t * 0.37) % 1.0
+
+
+def next_step(rounds: int, open_rounds: list[int]) -> int | None:
+    """The round to observe next, somewhere among those that are open; None to choose."""
+    if len(open_rounds) <= 1 + rounds % 7:
+        return None
+    return open_rounds[(5 * rounds + len(open_rounds)) % len(open_rounds)]
+
+
+def chosen(ticket: Ticket) -> str:
+    return f"chose {ticket.id.rpartition('-')[2]} {ticket.arm} {ticket.probability!r}"
+
+
+def observed(t: int) -> str:
+    return f"observed {t}"
+
+
+def tell(line: str) -> None:
+    os.write(1, f"{line}\n".encode())  # at once, and whole
+
+
+async def step_by_step(agent: Agent, path: str) -> None:
+    """One caller, who goes on where the journal says he was."""
+    saved = read_journal(path).saved
+    waiting = [ticket.round for ticket in saved.tickets if ticket.status == "open"]
+    while True:
+        t = next_step(agent.rounds, waiting)
+        if t is None:
+            tell(chosen(await agent.choose()))
+            waiting.append(agent.rounds)
+        else:
+            await agent.observe(f"{saved.life}-{t}", loss_of(t))
+            tell(observed(t))
+            waiting.remove(t)
+
+
+async def pairs(agent: Agent) -> None:
+    """One of several callers, who share commits."""
+    while True:
+        ticket = await agent.choose()
+        tell(chosen(ticket))
+        t = int(ticket.id.rpartition("-")[2])
+        await agent.observe(ticket.id, loss_of(t))
+        tell(observed(t))
+
+
+async def main(path: str, callers: int) -> None:
+    async with Agent("shop3", PART, path, seed=SEED) as agent:
+        tell("running")
+        if callers == 1:
+            await step_by_step(agent, path)
+        else:
+            await asyncio.gather(*(pairs(agent) for _ in range(callers)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
