@@ -282,9 +282,9 @@ class History:
             assert frozenset((sender, to)) in self.linked, f"{sender} wrote to {to}"
         for name, ledger in self.ledgers().items():
             for neighbour, edge in ledger.edges.items():
-                agent = self.agents.get(neighbour)
-                if edge.owner and agent is not None and name in agent._running().ledger.edges:
-                    check_edge(edge, agent._running().ledger.edges[name])
+                there = self.agents.get(neighbour)
+                if edge.owner and there is not None and name in there._running().ledger.edges:
+                    check_edge(edge, there._running().ledger.edges[name])
 
     async def come_to_rest(self) -> None:
         """Faults end, those who are away come back, and in time all is well."""

@@ -6,12 +6,21 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.live import Federation
+from fedbandits.live.member import Member
 from tests.salt import SALT
 
 from .members import exchange, member, members
 
 ARMS = tuple(f"arm{i}" for i in range(9))
+
+
+def started(federation: Federation, drawn: float) -> Member:
+    """A member that knows something, and draws with this number."""
+    one = member(federation, uniforms=lambda _: drawn)
+    one.ledger.put({"z": np.array([0.3, 1.4, 0.8])})
+    return one
 
 
 @pytest.mark.parametrize("away", [(), (1,), (0, 2), (0, 1)])
@@ -23,14 +32,12 @@ def test_estimates_are_unbiased(away: tuple[int, ...]) -> None:
     there = [i for i in range(3) if i not in away]
     expected, shares = np.zeros(3), np.zeros(3)
     for arm in there:
-        one = member(federation, uniforms=lambda _: 0.0)
-        one.ledger.put({"z": np.array([0.3, 1.4, 0.8])})
-        before = one.ledger.inputs["z"]
-        p = one.distribution()[there]
+        p = started(federation, 0.0).distribution()[there]
         shares[there] = p / p.sum()
         # The number that draws this arm: in the middle of its share.
-        drawn = shares[:arm].sum() + shares[arm] / 2
-        one._uniform = lambda _, drawn=drawn: drawn
+        drawn = float(shares[:arm].sum() + shares[arm] / 2)
+        one = started(federation, drawn)
+        before = one.ledger.inputs["z"]
         ticket = one.choose(0.0, [federation.arms[i] for i in there] if away else None)
         assert ticket.arm == federation.arms[arm]
         assert ticket.probability == pytest.approx(shares[arm], rel=1e-12)
@@ -61,7 +68,7 @@ def test_an_absent_arm_keeps_its_share() -> None:
     assert one.distribution()[1] == pytest.approx(before, abs=10 * 1e-8)
 
 
-def regret_of(algorithm: fb.Algorithm[object], seed: int, rounds: int) -> float:
+def regret_of(algorithm: AnyAlgorithm, seed: int, rounds: int) -> float:
     """Against the best arm when it is there: the largest over i, of the mean over agents, of the
     loss beyond that of arm i in the rounds in which i was allowed; losses averaged over agents."""
     agents, rng = 9, np.random.default_rng([seed, SALT])

@@ -80,8 +80,9 @@ def test_names_come_from_the_network_where_it_has_any() -> None:
 def test_what_does_not_fit_together_is_refused(
     arguments: dict[str, Any], error: type[Exception], why: str
 ) -> None:
+    given: dict[str, Any] = {"arms": ["a", "b"], "gossip": RING}
     with pytest.raises(error, match=why):
-        Federation(**({"arms": ["a", "b"], "gossip": RING} | arguments))
+        Federation(**(given | arguments))
 
 
 def test_from_a_file(tmp_path: Path) -> None:
