@@ -1,4 +1,4 @@
-"""What a configuration describes, and what is said of one that describes nothing."""
+"""What a configuration describes, and the errors of one that describes nothing."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class _File:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[Any]:
-    """The open zip; whatever shows inside the block that it is damaged is said in these words."""
+    """The open zip; an error inside the `with` block that shows damage names the file."""
     import zipfile
     import zlib
 

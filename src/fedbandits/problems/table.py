@@ -388,9 +388,9 @@ def _what_was_filled(
 ) -> str:
     """How many cells had no value, and whose name has few rows of its own, perhaps by mistake."""
     filling = f"{policy:g}" if isinstance(policy, float) else repr(policy)
-    said = f"missing={filling} filled {int(empty.sum())} of {empty.size} cells"
+    message = f"missing={filling} filled {int(empty.sum())} of {empty.size} cells"
     if empty.mean() > 0.5:  # as of most names in a log that has one arm of each agent and time
-        return said
+        return message
     for column, names, others in (
         (problem.columns.agent, problem.agent_names, (0, 2)),
         (problem.columns.arm, problem.arm_names, (0, 1)),
@@ -400,5 +400,5 @@ def _what_was_filled(
         if share[worst] > 0.5:
             assert names is not None
             cells = f"{counts[worst]} of {empty.size // len(counts)} cells"
-            said += f"; {column} {names[worst]!r} has {cells} filled: a misspelt name?"
-    return said
+            message += f"; {column} {names[worst]!r} has {cells} filled: a misspelt name?"
+    return message

@@ -83,7 +83,7 @@ def play_on_cluster(
 @contextmanager
 def _silent_dask() -> Iterator[None]:
     """Keep Dask's own lines out of the output: what matters is raised, in our words."""
-    with suppress(ImportError):  # said where it is needed
+    with suppress(ImportError):  # `_connect` needs it, and names it if it is missing
         import distributed  # noqa: F401  # it sets levels of its own when imported
     theirs = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [one.level for one in theirs]

@@ -39,7 +39,7 @@ class Worker(NamedTuple):
     """A process that plays, and the file where it says why it stopped."""
 
     process: subprocess.Popen[str]
-    said: IO[str]
+    output: IO[str]
 
 
 def play_in_processes(tasks: Mapping[int, Task], jobs: int) -> Generator[int]:
@@ -70,8 +70,8 @@ def play_in_processes(tasks: Mapping[int, Task], jobs: int) -> Generator[int]:
 def _look_at(ended: Sequence[Worker], left: Mapping[int, Task], running: Sequence[Worker]) -> None:
     """Stop where a process says why it could not go on, or where none is left."""
     for worker in ended:
-        worker.said.seek(0)
-        reason = worker.said.read().strip()
+        worker.output.seek(0)
+        reason = worker.output.read().strip()
         if reason:
             raise SweepError(reason)
         if worker.process.returncode and running and left:
@@ -95,11 +95,11 @@ def _workers(tasks: Mapping[int, Task], jobs: int) -> Iterator[list[Worker]]:
     with ExitStack() as files:
         try:
             for _ in range(jobs):
-                said = files.enter_context(TemporaryFile("w+"))
+                output = files.enter_context(TemporaryFile("w+"))
                 process = subprocess.Popen(
-                    COMMAND, stdin=subprocess.PIPE, stdout=said, text=True, start_new_session=True
+                    COMMAND, stdin=subprocess.PIPE, stdout=output, text=True, start_new_session=True
                 )
-                workers.append(Worker(process, said))
+                workers.append(Worker(process, output))
             for worker in workers:
                 assert worker.process.stdin is not None
                 with suppress(BrokenPipeError):  # it is gone already, which is noticed later

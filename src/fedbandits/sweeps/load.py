@@ -102,13 +102,13 @@ def _read(
     folder: Path, manifest: store.Manifest, wanted: Mapping[str, tuple[str, ...]]
 ) -> dict[Position, tuple[Values, str]]:
     """The finished cells by position: their values, and what their regret is against."""
-    said = store.status(folder, manifest)
-    for path, fault in said.damaged:
+    status = store.status(folder, manifest)
+    for path, fault in status.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
     names = {FINAL.get(name, name) for name in wanted}
     names.update(dimension for own in wanted.values() for dimension in own)
     cells: dict[Position, tuple[Values, str]] = {}
-    for cell in said.done:
+    for cell in status.done:
         path = store.cell_path(folder, cell.hash)
         try:
             values, against = read_arrays(path, sorted(names))
