@@ -205,8 +205,8 @@ class FedFTRL(Algorithm[FedFTRLState]):
         chosen = played(action, like=p)
         x = taken(p, action)
         cut = feedback / xp.maximum(x, self.rates(t, p).least)
-        own = xp.where(chosen, self.size * cut, 0.0)
+        estimate = xp.where(chosen, self.size * cut, 0.0)
         return FedFTRLState(
-            (received["total"] + own + received["difference"]).astype(p.dtype),
+            (received["total"] + estimate + received["difference"]).astype(p.dtype),
             xp.where(chosen, feedback / x - cut, 0.0).astype(p.dtype),
         )

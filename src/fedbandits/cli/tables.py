@@ -144,12 +144,12 @@ def cell_table(
     columns = columns or {}
     names = [name for axis in manifest.axes for name in axis.names]
     rows = [[label(value) for value in cell.values.values()] for cell in cells[:LISTED]]
-    own = [_widest(name, texts) for name, texts in columns.items()]
+    widths = [_widest(name, texts) for name, texts in columns.items()]
     if "error" in columns:
-        own[-1] = min(own[-1], ERROR_WIDTH)
+        widths[-1] = min(widths[-1], ERROR_WIDTH)
     axes = [_widest(name, texts) for name, *texts in zip(names, *rows, strict=True)]
-    if sum(axes) + sum(own) + 3 * (len(axes) + len(own)) + 1 > width:
-        room = width - sum(own) - 3 * (1 + len(own)) - 1
+    if sum(axes) + sum(widths) + 3 * (len(axes) + len(widths)) + 1 > width:
+        room = width - sum(widths) - 3 * (1 + len(widths)) - 1
         rows = [[_broken(names, row, room)] for row in rows]
         names, axes = ["cell"], [max(_widest("cell", row[0].split("\n")) for row in rows)]
     table = _table(*names, *columns)

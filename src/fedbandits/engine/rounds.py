@@ -126,19 +126,19 @@ def play_round(
     Returns:
         the state after the round, and what happened in it.
     """
-    own = own_state(state)
-    p = algorithm.distribution(own, t)
+    inner = own_state(state)
+    p = algorithm.distribution(inner, t)
     if on_cpu() and uniforms.action.size < 2**18:
         p = jax.lax.optimization_barrier(p)  # held, where that costs little memory
     action = sample(p, uniforms.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
-    due, under_way = relay(state, algorithm.message(own), t)
+    due, under_way = relay(state, algorithm.message(inner), t)
     received = {
         name: mixer.combine(algorithm.leaves[name].combine, leaf, uniforms.edge)
         for name, leaf in due.items()
     }
-    after = algorithm.update(own, received, action, feedback, p, t)
+    after = algorithm.update(inner, received, action, feedback, p, t)
     return Relayed(after, under_way) if under_way else after, Play(p, action)
 
 

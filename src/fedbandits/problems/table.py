@@ -65,10 +65,10 @@ class Table(Stored):
         assert self.agent_names is not None
         assert self.arm_names is not None
         named, when = self.columns, self.times.iloc[[t - 1]].astype(str).iloc[0]
-        own = f"{when} (round {t})"
+        time = f"{when} (round {t})"
         if (named.time, when) == ("time", str(t)):
-            named, own = named._replace(time="round"), when
-        place = named.cell(own, self.agent_names[v], self.arm_names[i])
+            named, time = named._replace(time="round"), when
+        place = named.cell(time, self.agent_names[v], self.arm_names[i])
         return f"the {named.value} at {place}"
 
     def out_of_range(self, loss: float) -> str:
@@ -183,27 +183,27 @@ def _read(table: Any) -> pd.DataFrame:
 
 def _columns(frame: pd.DataFrame, given: Mapping[str, str] | None) -> Columns:
     """Which column is what; refuses what is missing, there twice, or without a row."""
-    own = {} if given is None else given
-    if not isinstance(own, Mapping):
+    chosen = {} if given is None else given
+    if not isinstance(chosen, Mapping):
         raise TypeError(f"columns must be a table such as {{'time': 'date'}}, not {given!r}")
-    for role, name in own.items():
+    for role, name in chosen.items():
         if role not in ROLES:
             turned = f": write {{{name!r}: {role!r}}}" if name in ROLES else ""
             raise ValueError(
                 f"columns says what {role!r} is{turned}; it names the table's column for each of "
                 f"{', '.join(ROLES[:-1])} or {ROLES[-1]}"
             )
-    if "loss" in own and "reward" in own:
+    if "loss" in chosen and "reward" in chosen:
         raise ValueError("columns names a loss and a reward; name the one to play for")
     there = list(frame.columns)
-    rewards = "reward" in own or ("loss" not in {*own, *there} and "reward" in there)
+    rewards = "reward" in chosen or ("loss" not in {*chosen, *there} and "reward" in there)
     value = "reward" if rewards else "loss"
-    names = [own.get(role, role) for role in (*ROLES[:3], value)]
+    names = [chosen.get(role, role) for role in (*ROLES[:3], value)]
     for role, name in zip((*ROLES[:3], value), names, strict=True):
         if there.count(name) > 1:
             raise ValueError(f"the table has more than one column {name!r}; rename all but one")
         if name not in there:
-            asked = f", which columns names as the {role}" if role in own else ""
+            asked = f", which columns names as the {role}" if role in chosen else ""
             wanted = "'loss': ... or 'reward'" if role == "loss" else repr(role)
             raise ValueError(
                 f"the table has no column {name!r}{asked}; it has {', '.join(map(str, there))}. "

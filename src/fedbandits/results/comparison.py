@@ -113,11 +113,11 @@ def _configuration(result: Result) -> dict[str, str]:
 
 def _unwrapped(problem: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """What a problem is called, and its other keys; of one inside another both have theirs."""
-    own = {key: value for key, value in problem.items() if key not in ("name", "problem")}
+    keys = {key: value for key, value in problem.items() if key not in ("name", "problem")}
     if "problem" not in problem:
-        return str(problem.get("name")), own
+        return str(problem.get("name")), keys
     name, inside = _unwrapped(problem["problem"])
-    return name, inside | own
+    return name, inside | keys
 
 
 def _short(value: Any) -> str:

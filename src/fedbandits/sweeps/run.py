@@ -166,8 +166,8 @@ def play_here(tasks: Mapping[int, Task], experiments: Experiments) -> Generator[
         for number, task in tasks.items():
             if number in left:
                 refuse_if_kept_for_cluster(task.folder)  # it may have come since
-                with claimed(task.place) as mine:
-                    if not mine:
+                with claimed(task.place) as free:
+                    if not free:
                         continue
                     if not task.settled():
                         _save(task, play_batch(task.batch, experiments, task.place))

@@ -104,13 +104,13 @@ def leave(place: Path) -> None:
 def kept_for_cluster(folder: Path, tasks: Iterable[Task]) -> Iterator[None]:
     """Keep the whole sweep: batches that are sent away are not shared with other processes."""
     place = folder / UNDER_WAY / CLUSTER
-    with claimed(place) as mine:
-        if not mine:
+    with claimed(place) as free:
+        if not free:
             raise _taken(folder, place)
         for task in tasks:
             if task.place.exists():
-                with claimed(task.place) as free:
-                    if not free:
+                with claimed(task.place) as idle:
+                    if not idle:
                         raise SweepError(
                             f"another process plays batches of {folder}; with --scheduler one "
                             "process alone can play it: wait for the other, or stop it"
