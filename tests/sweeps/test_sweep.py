@@ -30,10 +30,10 @@ from fedbandits.config import building
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.engine import several_algorithms
 from fedbandits.sweeps import run, store
-from fedbandits.sweeps.batches import Batch, Workshop
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
+from fedbandits.sweeps.workshop import Parcel, Workshop
 from tests.instances import SMALL_CONFIG
 
 # Two batches of two cells: one for each seed.
@@ -120,7 +120,7 @@ def test_a_cell_is_what_simulate_gives(plan: Plan, tmp_path: Path) -> None:
 def test_a_second_run_plays_nothing(
     finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "play_batch", never)
+    monkeypatch.setattr(run, "play_cells", never)
     assert len(run_sweep(plan, finished, COMMAND).done) == 4
 
 
@@ -129,13 +129,13 @@ def test_what_is_missing_is_played_whole_and_written_alone(
 ) -> None:
     store.cell_path(finished, plan.hashes[3]).unlink()
     played: list[list[str]] = []
-    original = run.play_batch
+    original = run.play_cells
 
-    def play(batch: Batch, *rest: Any) -> list[run.Played]:
-        played.append(batch.hashes)
-        return original(batch, *rest)
+    def play(parcel: Parcel, *rest: Any) -> list[run.Outcome]:
+        played.append(parcel.hashes)
+        return original(parcel, *rest)
 
-    monkeypatch.setattr(run, "play_batch", play)
+    monkeypatch.setattr(run, "play_cells", play)
     written: list[str] = []
     save = store.save_cell
 
@@ -184,10 +184,10 @@ def test_force_plays_everything_anew(
 def test_a_forced_run_that_is_interrupted_goes_on_without_force(
     finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*args: Any) -> list[run.Played]:
+    def interrupt(*args: Any) -> list[run.Outcome]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "play_batch", interrupt)
+    monkeypatch.setattr(run, "play_cells", interrupt)
     with pytest.raises(KeyboardInterrupt, match="0 of 4 cells are safe"):
         run_sweep(plan, finished, COMMAND, force=True)
     assert len(said(finished).missing) == 4
@@ -197,15 +197,15 @@ def test_interrupted_and_resumed(
     plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    original = run.play_batch
+    original = run.play_cells
 
-    def play(batch: Batch, *rest: Any) -> list[run.Played]:
-        if plan.hashes[2] in batch.hashes:
+    def play(parcel: Parcel, *rest: Any) -> list[run.Outcome]:
+        if plan.hashes[2] in parcel.hashes:
             raise KeyboardInterrupt("stopped after round 10 of 20")
-        return original(batch, *rest)
+        return original(parcel, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(run, "play_batch", play)
+        patched.setattr(run, "play_cells", play)
         with pytest.raises(KeyboardInterrupt) as caught:
             run_sweep(plan, out, COMMAND)
     assert str(caught.value) == f"stopped; 2 of 4 cells are safe in {out}, 2 are missing; {GO_ON}"
@@ -221,11 +221,11 @@ def test_terminated_by_a_batch_system(
     before = signal.getsignal(signal.SIGTERM)
     interrupt = signal.getsignal(signal.SIGINT)
 
-    def play(*args: Any) -> list[run.Played]:
+    def play(*args: Any) -> list[run.Outcome]:
         signal.raise_signal(signal.SIGTERM)
         raise AssertionError("it goes on")
 
-    monkeypatch.setattr(run, "play_batch", play)
+    monkeypatch.setattr(run, "play_cells", play)
     try:
         if ignored:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -341,7 +341,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_run(
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(run, "play_batch", never)
+    monkeypatch.setattr(run, "play_cells", never)
     for name in ("TemporaryFile", "mkstemp"):
         with monkeypatch.context() as patched:
             patched.setattr(tempfile, name, fail)
@@ -566,11 +566,11 @@ def test_what_is_shared_is_let_go_where_it_is_much(
     limit: str, value: int, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workshop = Workshop(str(plan.source))
-    first, again = (workshop(plan.batch(0))[0] for _ in range(2))
+    first, again = (workshop(plan.parcel(0))[0] for _ in range(2))
     assert again.problem is first.problem
     monkeypatch.setattr(building, limit, value)
     small = Workshop(str(plan.source))
-    first, again = (small(plan.batch(0))[0] for _ in range(2))
+    first, again = (small(plan.parcel(0))[0] for _ in range(2))
     assert again.gossip is not first.gossip
 
 
@@ -578,8 +578,8 @@ def test_a_process_that_finds_another_file_than_was_planned_says_so(
     losses: Plan, tmp_path: Path
 ) -> None:
     configs = [cell.config for cell in losses.sweep.cells]
-    sent = Batch(str(losses.source), configs, list(losses.hashes))
-    outcomes = run.play_batch(sent, Workshop(sent.source))
+    sent = Parcel(str(losses.source), configs, list(losses.hashes))
+    outcomes = run.play_cells(sent, Workshop(sent.source))
     assert [outcome.dataset for outcome in outcomes] == [None, None]
     assert f"{tmp_path / 'losses.csv'} is not here, or not what it was" in outcomes[0].error
 
@@ -623,5 +623,5 @@ def test_another_process_makes_what_batches_share_once(plan: Plan, made: list[st
     workshop = Workshop(str(plan.source))
     for numbers in plan.batches:
         configs = [plan.sweep.cells[i].config for i in numbers]
-        workshop(Batch(str(plan.source), configs, [plan.hashes[i] for i in numbers]))
+        workshop(Parcel(str(plan.source), configs, [plan.hashes[i] for i in numbers]))
     assert sorted(made) == [*["algorithm"] * 4, "gossip", "network", "problem"]

@@ -92,7 +92,7 @@ def test_a_measurement_is_of_this_batch(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(SWEEP)
     plan = make_plan(file)
-    cost, rounds = estimates._measured(plan.workshop(plan.batch(0)))
+    cost, rounds = estimates._measured(plan.workshop(plan.parcel(0)))
     assert rounds == 20
     assert min(cost.batch, cost.round) > 0
     assert cost.once >= 0

@@ -19,11 +19,11 @@ import pytest
 from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.results.record import Record
 from fedbandits.sweeps import jobs, run, store
-from fedbandits.sweeps.batches import Batch
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.sharing import Task, claimed, kept_for_cluster
 from fedbandits.sweeps.store import SweepError
+from fedbandits.sweeps.workshop import Parcel
 from tests.sweeps.test_sweep import COMMAND, SWEEP, call, cells, never
 
 
@@ -96,7 +96,7 @@ def test_what_another_process_plays_is_left_to_it(
     run_sweep(plan, tmp_path / "whole", COMMAND)
     whole = cells(tmp_path / "whole")
     task, kill = held
-    first, second = task.batch.hashes
+    first, second = task.parcel.hashes
 
     def other() -> None:
         """One cell is done and one has failed, and then it is killed."""
@@ -106,17 +106,17 @@ def test_what_another_process_plays_is_left_to_it(
 
     when_waiting(monkeypatch, other)
     played: list[list[str]] = []
-    original = run.play_batch
+    original = run.play_cells
 
-    def play(batch: Batch, *rest: Any) -> list[run.Played]:
-        played.append(batch.hashes)
-        return original(batch, *rest)
+    def play(parcel: Parcel, *rest: Any) -> list[run.Outcome]:
+        played.append(parcel.hashes)
+        return original(parcel, *rest)
 
     with pytest.MonkeyPatch.context() as patched, caplog.at_level(logging.INFO, "fedbandits"):
-        patched.setattr(run, "play_batch", play)
+        patched.setattr(run, "play_cells", play)
         caplog.clear()
         said = run_sweep(plan, task.folder, COMMAND)
-    assert played == [tasks(plan, task.folder)[1].batch.hashes]
+    assert played == [tasks(plan, task.folder)[1].parcel.hashes]
     assert [cell.hash for cell in said.done] == [first, *played[0]]
     assert caplog.messages[1:3] == [
         "waiting for cells that other processes play",
@@ -145,14 +145,14 @@ from pathlib import Path
 from fedbandits.sweeps import run
 from fedbandits.sweeps.plan import make_plan
 file, folder, me = sys.argv[1:]
-original = run.play_batch
-def play(batch, *rest):  # once both have begun to play
+original = run.play_cells
+def play(parcel, *rest):  # once both have begun to play
     with Path(folder, f"{me}.begun").open("a") as log:
-        log.write(batch.hashes[0] + "\\n")
+        log.write(parcel.hashes[0] + "\\n")
     while len(list(Path(folder).glob("*.begun"))) < 2:
         time.sleep(0.01)
-    return original(batch, *rest)
-run.play_batch = play
+    return original(parcel, *rest)
+run.play_cells = play
 run.run_sweep(make_plan(file), Path(folder, "out"), ["fedbandits"])
 """
 
@@ -292,7 +292,7 @@ def test_jobs_give_the_same_bits_even_if_one_is_killed(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(run, "play_batch", never)  # not in this process
+    monkeypatch.setattr(run, "play_cells", never)  # not in this process
     workers(monkeypatch, tmp_path, "die")
     said = run_sweep(plan, tmp_path / "out", COMMAND, jobs=2)
     assert (tmp_path / "died").exists()

@@ -24,10 +24,10 @@ from typing import IO, NamedTuple
 
 from fedbandits.common import interrupts
 
-from .batches import Batch, Workshop
 from .run import POLL, play_here
 from .sharing import Missing, Task
 from .store import SweepError, Trace
+from .workshop import Parcel, Workshop
 
 logger = logging.getLogger("fedbandits")
 
@@ -132,7 +132,7 @@ def _wait_for(processes: Sequence[subprocess.Popen[str]]) -> None:
 
 def _written(tasks: Mapping[int, Task]) -> str:
     plain = {
-        number: [str(task.folder.resolve()), task.batch, task.missing]
+        number: [str(task.folder.resolve()), task.parcel, task.missing]
         for number, task in tasks.items()
     }
     return json.dumps(plain)
@@ -143,17 +143,17 @@ def _read(text: str) -> dict[int, Task]:
     return {
         int(number): Task(
             Path(folder),
-            Batch(*batch),
+            Parcel(*parcel),
             {name: Missing(title, Trace(*before)) for name, (title, before) in missing.items()},
         )
-        for number, (folder, batch, missing) in json.loads(text).items()
+        for number, (folder, parcel, missing) in json.loads(text).items()
     }
 
 
 def main() -> int:
     """A process that plays: tasks come by standard input, results go to the folder."""
     tasks = _read(sys.stdin.readline())
-    (source,) = {task.batch.source for task in tasks.values()}
+    (source,) = {task.parcel.source for task in tasks.values()}
     try:
         with interrupts.command():
             threading.Thread(target=_stop_with_parent, daemon=True).start()

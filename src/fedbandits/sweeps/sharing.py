@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import store
-from .batches import Batch
 from .store import SweepError, Trace
+from .workshop import Parcel
 
 UNDER_WAY = "under_way"
 """The folder of what is being played, inside the sweep's."""
@@ -39,18 +39,18 @@ class Task(NamedTuple):
 
     Attributes:
         folder: of the sweep.
-        batch: its cells.
+        parcel: its cells, as plain data.
         missing: those of them that are to be written, by name.
     """
 
     folder: Path
-    batch: Batch
+    parcel: Parcel
     missing: dict[str, Missing]
 
     @property
     def place(self) -> Path:
         """Where its lock and its checkpoint are."""
-        name = hashlib.sha256(" ".join(self.batch.hashes).encode()).hexdigest()[:32]
+        name = hashlib.sha256(" ".join(self.parcel.hashes).encode()).hexdigest()[:32]
         return self.folder / UNDER_WAY / name
 
     def settled(self) -> bool:
