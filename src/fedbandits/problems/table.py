@@ -46,8 +46,8 @@ class Columns(NamedTuple):
     value: str
     rewards: bool
 
-    def cell(self, when: Any, agent: Any, arm: Any) -> str:
-        """One cell in the table's own words."""
+    def place(self, when: Any, agent: Any, arm: Any) -> str:
+        """Where a value is, in the table's own words."""
         return f"{self.time} {when}, {self.agent} {agent}, {self.arm} {arm}"
 
 
@@ -68,7 +68,7 @@ class Table(Stored):
         time = f"{when} (round {t})"
         if (named.time, when) == ("time", str(t)):
             named, time = named._replace(time="round"), when
-        place = named.cell(time, self.agent_names[v], self.arm_names[i])
+        place = named.place(time, self.agent_names[v], self.arm_names[i])
         return f"the {named.value} at {place}"
 
     def out_of_range(self, loss: float) -> str:
@@ -137,10 +137,10 @@ def from_table(
     i, arm_names = _numbered(frame[named.arm], "arms", arms)
     sizes = check_sizes(len(agent_names), len(arm_names), len(times))
     tensor = np.full((len(times), len(agent_names), len(arm_names)), np.nan)
-    cells = np.asarray(np.ravel_multi_index((t, v, i), tensor.shape))
+    places = np.asarray(np.ravel_multi_index((t, v, i), tensor.shape))
     rows = np.flatnonzero(~np.isnan(values))
-    _refuse_duplicates(cells, rows, frame, named)
-    tensor.ravel()[cells[rows]] = values[rows]
+    _refuse_duplicates(places, rows, frame, named)
+    tensor.ravel()[places[rows]] = values[rows]
     empty = np.isnan(tensor)
     problem = Table(
         *sizes,
@@ -246,14 +246,14 @@ def _values(
     bad = np.flatnonzero(np.isnan(values) & ~(column.isna().to_numpy() & allow_empty))
     if bad.size:
         row = int(bad[0])
-        cell = named.cell(*(frame[name].iloc[row] for name in named[:3]))
+        place = named.place(*(frame[name].iloc[row] for name in named[:3]))
         found = column.iloc[row]
         fault = (
             "empty; say what stands for missing values with missing="
             if pd.isna(found)
             else f"{found!r}, not a number"
         )
-        raise ValueError(f"the table's {named.value} in row {row + 1} ({cell}) is {fault}")
+        raise ValueError(f"the table's {named.value} in row {row + 1} ({place}) is {fault}")
     return values
 
 
@@ -336,16 +336,16 @@ def _numbered(
 
 
 def _refuse_duplicates(
-    cells: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], frame: pd.DataFrame, named: Columns
+    places: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], frame: pd.DataFrame, named: Columns
 ) -> None:
     import pandas as pd
 
-    again = pd.Series(cells[rows]).duplicated()
+    again = pd.Series(places[rows]).duplicated()
     if again.any():
         row = int(rows[again.argmax()])
-        cell = named.cell(*(frame[name].iloc[row] for name in named[:3]))
+        place = named.place(*(frame[name].iloc[row] for name in named[:3]))
         raise ValueError(
-            f"the table has more than one {named.value} for {cell}: the second is in row {row + 1}"
+            f"the table has more than one {named.value} for {place}: the second is in row {row + 1}"
         )
 
 
@@ -399,6 +399,6 @@ def _what_was_filled(
         worst = int(share.argmax())
         if share[worst] > 0.5:
             assert names is not None
-            cells = f"{counts[worst]} of {empty.size // len(counts)} cells"
-            message += f"; {column} {names[worst]!r} has {cells} filled: a misspelt name?"
+            count = f"{counts[worst]} of {empty.size // len(counts)} cells"
+            message += f"; {column} {names[worst]!r} has {count} filled: a misspelt name?"
     return message

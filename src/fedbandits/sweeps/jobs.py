@@ -89,7 +89,7 @@ def _end(worker: Worker) -> str:
 
 @contextmanager
 def _workers(tasks: Mapping[int, Task], jobs: int) -> Iterator[list[Worker]]:
-    """Processes at work; all of them have ended when the block has."""
+    """Processes at work; all of them have ended when the `with` block has."""
     workers: list[Worker] = []
     given = _written(tasks) + "\n"
     with ExitStack() as files:
