@@ -1,20 +1,10 @@
-"""The same problem with its losses drawn anew, where a seed draws them."""
+"""Seeds by which the losses of a problem are drawn anew, where a seed draws them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .base import Problem
-
-
-def draws_losses(problem: Problem) -> bool:
-    """Whether another seed gives other losses."""
-    return problem.loss_seed is not None
-
-
-def redraw(problem: Problem, seed: int) -> Problem:
-    """The same instance with its losses drawn anew; itself where losses are not drawn."""
-    return problem.redraw(seed)
 
 
 def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
