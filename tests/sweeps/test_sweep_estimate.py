@@ -13,7 +13,7 @@ from fedbandits.sweeps import store
 from fedbandits.sweeps.estimate import Cost, estimate
 from fedbandits.sweeps.plan import make_plan
 from tests.instances import SMALL_CONFIG
-from tests.sweeps.test_sweep import COMMAND, SWEEP, call
+from tests.sweeps.small_sweep import COMMAND, SWEEP, call
 
 # Two seeds of two horizons: four batches of two cells, of two kinds.
 HORIZONS = SWEEP.replace("horizon = 20", "horizon = [20, 30]")

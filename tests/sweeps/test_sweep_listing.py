@@ -20,7 +20,7 @@ from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from tests.instances import SMALL_CONFIG
-from tests.sweeps.test_sweep import SWEEP, call
+from tests.sweeps.small_sweep import SWEEP, call
 
 FIVE_AXES = """
 runs = 2

@@ -24,7 +24,7 @@ from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.sharing import Task, claimed, kept_for_cluster
 from fedbandits.sweeps.store import SweepError
 from fedbandits.sweeps.workshop import Parcel
-from tests.sweeps.test_sweep import COMMAND, SWEEP, call, cells, never
+from tests.sweeps.small_sweep import COMMAND, SWEEP, call, cells, never
 
 
 @pytest.fixture(scope="module")
