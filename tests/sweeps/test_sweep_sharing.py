@@ -305,6 +305,23 @@ def test_jobs_give_the_same_bits_even_if_one_is_killed(
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default:missing=")
+def test_what_was_filled_is_told_once_whatever_the_jobs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The process that plans has read the table, and those that play read it again."""
+    (tmp_path / "losses.csv").write_text("time,agent,arm,loss\n1,a,x,1\n1,a,y,0\n1,b,x,1\n")
+    (tmp_path / "sweep.toml").write_text(
+        'seed = [0, 1]\n[problem]\nname = "from_table"\ntable = "losses.csv"\nmissing = 0.5\n'
+        '[algorithm]\nname = "Exp3"\n'
+    )
+    done = call("run", tmp_path / "sweep.toml", "--out", tmp_path, "--jobs", "2")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("warning: missing=0.5 filled 1 of 4 cells") == 1
+    assert "missing" not in capfd.readouterr().err  # of the processes that play
+
+
+@pytest.mark.slow
 def test_ctrl_c_ends_all_jobs_and_they_go_on(
     plan: Plan, whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,11 +24,12 @@ from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
 from fedbandits.common import interrupts
+from fedbandits.config.experiment import Experiment
 
 from .run import POLL, play_here
 from .sharing import Missing, Task
 from .store import SweepError, Trace
-from .workshop import Parcel, Workshop
+from .workshop import Parcel, Unpack, Workshop
 
 logger = logging.getLogger("fedbandits")
 
@@ -157,7 +159,7 @@ def main() -> int:
     try:
         with interrupts.command():
             threading.Thread(target=_stop_with_parent, daemon=True).start()
-            for _ in play_here(tasks, Workshop(source)):
+            for _ in play_here(tasks, _silent(Workshop(source))):
                 pass
     except KeyboardInterrupt:
         return 130
@@ -165,6 +167,17 @@ def main() -> int:
         sys.stdout.write(str(error))
         return 1
     return 0
+
+
+def _silent(unpack: Unpack) -> Unpack:
+    """Without warnings: the process that planned has built the same cells, and has given them."""
+
+    def silently(parcel: Parcel) -> Sequence[Experiment]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return unpack(parcel)
+
+    return silently
 
 
 def _stop_with_parent() -> None:
