@@ -115,9 +115,9 @@ def test_what_another_process_plays_is_left_to_it(
     with pytest.MonkeyPatch.context() as patched, caplog.at_level(logging.INFO, "fedbandits"):
         patched.setattr(run, "play_cells", play)
         caplog.clear()
-        said = run_sweep(plan, task.folder, COMMAND)
+        status = run_sweep(plan, task.folder, COMMAND)
     assert played == [tasks(plan, task.folder)[1].parcel.hashes]
-    assert [cell.hash for cell in said.done] == [first, *played[0]]
+    assert [cell.hash for cell in status.done] == [first, *played[0]]
     assert caplog.messages[1:3] == [
         "waiting for cells that other processes play",
         "failed: seed=0, learning_rate=0.3: no luck",
@@ -184,8 +184,10 @@ def interrupted(plan: Plan, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     with monkeypatch.context() as patched:
         patched.setattr(Record, "add", add)
-        said = r"0 of 4 cells are safe in .*, 4 are missing; 1 batch goes on from its checkpoint; "
-        with pytest.raises(KeyboardInterrupt, match=said):
+        message = (
+            r"0 of 4 cells are safe in .*, 4 are missing; 1 batch goes on from its checkpoint; "
+        )
+        with pytest.raises(KeyboardInterrupt, match=message):
             run_sweep(plan, folder, COMMAND)
     assert len(files(folder, ".npz")) == 1
 
@@ -294,11 +296,11 @@ def test_jobs_give_the_same_bits_even_if_one_is_killed(
 ) -> None:
     monkeypatch.setattr(run, "play_cells", never)  # not in this process
     workers(monkeypatch, tmp_path, "die")
-    said = run_sweep(plan, tmp_path / "out", COMMAND, jobs=2)
+    status = run_sweep(plan, tmp_path / "out", COMMAND, jobs=2)
     assert (tmp_path / "died").exists()
     ended = "a process of --jobs was ended by SIGKILL; the others go on with what it held"
     assert [message for message in caplog.messages if "ended" in message] == [ended]
-    assert len(said.done) == 4
+    assert len(status.done) == 4
     assert cells(tmp_path / "out") == whole
     # The other process went on from the checkpoint of the killed one.
     assert sorted(saved(tmp_path).values()) == [1, 1]
