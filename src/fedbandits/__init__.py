@@ -12,7 +12,7 @@ Importing the package loads NumPy only; JAX and the rest are loaded when first n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import gossip, live, networks, problems, schedules, tuning
+from . import gossip, live, networks, problems, schedules
 from .algorithms import (
     REGISTRY,
     AcceleratedFedExp3,
@@ -37,15 +37,16 @@ from .gossip import acceleration as accelerated
 from .gossip.base import Gossip
 from .networks import Network
 from .problems import Problem
-from .results.comparison import Comparison, compare
-from .results.plots import plot
-from .results.result import Result, load
-from .theory import bounds
 
 if TYPE_CHECKING:
+    from . import tuning
     from .engine.federated import NotFederatedError, check_federated
     from .engine.simulate import simulate
+    from .results.comparison import Comparison, compare
+    from .results.plots import plot
+    from .results.result import Result, load
     from .sweeps.load import load_experiment
+    from .theory import bounds
 
 __all__ = [
     "AcceleratedFedExp3",
@@ -87,16 +88,24 @@ __all__ = [
 
 # Names that wait until they are asked for, since they need JAX or much else; and where they are.
 _LATER = {
+    "Comparison": "results.comparison",
     "NotFederatedError": "engine.federated",
+    "Result": "results.result",
     "check_federated": "engine.federated",
+    "compare": "results.comparison",
+    "load": "results.result",
     "load_experiment": "sweeps.load",
+    "plot": "results.plots",
     "simulate": "engine.simulate",
 }
+_MODULES_LATER = {"bounds": "theory.bounds", "tuning": "tuning"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    if name in _MODULES_LATER:
+        return import_module(f".{_MODULES_LATER[name]}", __name__)
     if name in REGISTRY:  # registered, and not imported above for those who read and check types
         return REGISTRY[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -85,32 +85,13 @@ def test_news_does_arrive(name: str) -> None:
 
 # Honest about what leaves.
 
-COOPERATIVE = {
-    "arm": ("raw", "flood"),
-    "loss": ("raw", "flood"),
-    "unplayed": ("estimate", "flood"),
-}
-DECLARED = {
-    "FedExp3": {"z": ("estimate", "average")},
-    "Exp3": {},
-    "AcceleratedFedExp3": {"z": ("estimate", "average")},
-    "BlockGossip": {"x": ("estimate", "average")},
-    "FedHedge": {"z": ("estimate", "average")},
-    "FedFTRL": {"total": ("estimate", "average"), "difference": ("raw", "flood")},
-    "Exp3Coop": COOPERATIVE,
-    "DelayedFTRL": COOPERATIVE,
-    "GossipUCB": {"theta": ("estimate", "average"), "n_most": ("count", "maximum")},
-    "LinearBlockGossip": {"x": ("estimate", "average")},
-    "Uniform": {},
-}
-
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_what_leaves_is_declared(name: str) -> None:
     gossip = gossip_on(fb.networks.path(2))
     algorithm = ALGORITHMS[name].set_up(Setting(3, 2, gossip))
     leaves = {leaf: (x.kind, x.combine) for leaf, x in algorithm.leaves.items()}
-    assert leaves == DECLARED[name]
+    assert leaves == ORACLES[name].leaves
     state = algorithm.init(3, 2)
     assert set(algorithm.message(state)) == set(leaves)
 
@@ -152,7 +133,7 @@ def check_oracle(name: str, gossip: fb.Gossip, losses: Floats, seed: int) -> Non
             planar(losses.shape[2]),
             engine.uniforms.action[:, run],
         )
-        truth = ORACLES[name](game)
+        truth = ORACLES[name].play(game)
         np.testing.assert_array_equal(engine.action[:, run], truth.action)
         rtol, atol = (1e-10, 1e-13) if name in PLAIN else (1e-9, 1e-12)
         np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=rtol, atol=atol)

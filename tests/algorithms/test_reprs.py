@@ -10,7 +10,7 @@ from fedbandits import schedules
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.algorithms.base import Setting
 
-NAMES = {**vars(fb), **schedules.REGISTRY, "array": np.array}
+NAMES = {name: getattr(fb, name) for name in dir(fb)} | schedules.REGISTRY | {"array": np.array}
 SETTING = Setting(3, 5, fb.gossip.max_degree(fb.networks.ring(5)), np.eye(3))
 
 

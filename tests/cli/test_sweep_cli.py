@@ -13,7 +13,7 @@ from fedbandits.cli import tables
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.sweeps.progress import CellProgress
-from tests.sweeps.test_sweep import COMMAND, SWEEP, call
+from tests.sweeps.small_sweep import COMMAND, SWEEP, call
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> None:
         said = fb.tuning.report(*args, **more)
         return replace(said, tuned=said.given, given=said.tuned)
 
-    monkeypatch.setattr(files, "report", report)
+    monkeypatch.setattr("fedbandits.tuning.fresh_seeds.report", report)
 
 
 @pytest.mark.usefixtures("losing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from fedbandits.cli.commands import app
 from fedbandits.common.statistics import interval
 from fedbandits.config.building import build
 from fedbandits.config.experiment import ConfigError
-from fedbandits.engine import over_draws, several_algorithms
-from fedbandits.problems.redrawn import loss_seeds, redraw
+from fedbandits.engine import several_algorithms
+from fedbandits.problems.redrawn import loss_seeds
 from fedbandits.sweeps import store
 from fedbandits.sweeps.listing import as_csv
 from fedbandits.sweeps.plan import make_plan
@@ -39,7 +40,7 @@ def test_a_draw_is_what_simulate_gives(found: fb.Result) -> None:
     assert len(set(seeds)) == 3
     assert found.dataset.sizes["draw"] == 3
     for d, seed in enumerate(seeds):
-        alone = fb.simulate(redraw(PROBLEM, seed), fb.FedExp3(0.7), GOSSIP, runs=2, seed=9 + d)
+        alone = fb.simulate(PROBLEM.redraw(seed), fb.FedExp3(0.7), GOSSIP, runs=2, seed=9 + d)
         one = found.dataset.isel(draw=d, drop=True)
         for name, values in alone.dataset.variables.items():
             np.testing.assert_array_equal(one[name], values, err_msg=str(name))
@@ -56,7 +57,7 @@ def test_intervals_are_over_draws(found: fb.Result) -> None:
     table = found.summary()
     assert list(table.loc["mean agent"]) == pytest.approx(list(interval(by_draw)))
     uniform = [
-        fb.simulate(redraw(PROBLEM, seed), fb.Uniform(), runs=1).uniform_regret
+        fb.simulate(PROBLEM.redraw(seed), fb.Uniform(), runs=1).uniform_regret
         for seed in loss_seeds(PROBLEM, 3)
     ]
     assert list(table.loc["uniform play"]) == pytest.approx(list(interval(uniform)))
@@ -114,6 +115,7 @@ def test_draws_that_are_done_are_not_played_again(
     found: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[int] = []
+    redraw: Callable[[Any, int], fb.Problem] = type(PROBLEM).redraw
 
     def stopped(problem: Any, seed: int) -> fb.Problem:
         drawn.append(seed)
@@ -127,7 +129,7 @@ def test_draws_that_are_done_are_not_played_again(
         )
 
     with monkeypatch.context() as patch:
-        patch.setattr(over_draws, "redraw", stopped)
+        patch.setattr(type(PROBLEM), "redraw", stopped)
         with pytest.raises(KeyboardInterrupt):
             play()
     kept = {file: file.stat().st_mtime_ns for file in tmp_path.glob("*.nc")}

@@ -282,9 +282,9 @@ class History:
             assert frozenset((sender, to)) in self.linked, f"{sender} wrote to {to}"
         for name, ledger in self.ledgers().items():
             for neighbour, edge in ledger.edges.items():
-                agent = self.agents.get(neighbour)
-                if edge.owner and agent is not None and name in agent._running().ledger.edges:
-                    check_edge(edge, agent._running().ledger.edges[name])
+                there = self.agents.get(neighbour)
+                if edge.owner and there is not None and name in there._running().ledger.edges:
+                    check_edge(edge, there._running().ledger.edges[name])
 
     async def come_to_rest(self) -> None:
         """Faults end, those who are away come back, and in time all is well."""
@@ -297,7 +297,7 @@ class History:
             while not agent._running().gossips:  # first rounds, in which nothing is exchanged
                 ticket = await agent.choose()
                 await agent.observe(ticket.id, 0.5)
-                for name in [t for t in agent._running()._open]:
+                for name in list(agent._running()._open):
                     await agent.observe(name, 0.25)
         await asyncio.sleep(12 * PERIOD)
         self.check_all()

@@ -37,8 +37,16 @@ class Game(NamedTuple):
         return float(np.sort(np.append(0.0, abs(np.linalg.eigvalsh(self.W))))[-2])
 
 
-Oracle = Callable[[Game], Played]
-"""`z` of what it gives is what agents send to be averaged, where they do."""
+class Oracle(NamedTuple):
+    """An algorithm in plain NumPy.
+
+    Attributes:
+        play: plays a game; `z` of what it gives is what agents send to be averaged, where they do.
+        leaves: what leaves an agent: the kind of each leaf, and how it is combined on the way.
+    """
+
+    play: Callable[[Game], Played]
+    leaves: Mapping[str, tuple[str, str]]
 
 
 def constant(value: float) -> Rate:
@@ -130,16 +138,25 @@ def gossip_ucb(game: Game) -> Played:
     return out
 
 
+SENT_Z = {"z": ("estimate", "average")}
+SENT_X = {"x": ("estimate", "average")}
+SENT_PLAYS = {
+    "arm": ("raw", "flood"),
+    "loss": ("raw", "flood"),
+    "unplayed": ("estimate", "flood"),
+}
 ORACLES: Mapping[str, Oracle] = {
-    "FedExp3": fedexp3,
-    "Exp3": exp3,
-    "AcceleratedFedExp3": accelerated_fedexp3,
-    "BlockGossip": blocks_of_three,
-    "LinearBlockGossip": linear_blocks_of_three,
-    "FedFTRL": fed_ftrl,
-    "FedHedge": fedhedge,
-    "Exp3Coop": exp3_coop,
-    "DelayedFTRL": delayed_ftrl,
-    "GossipUCB": gossip_ucb,
-    "Uniform": uniform,
+    "FedExp3": Oracle(fedexp3, SENT_Z),
+    "Exp3": Oracle(exp3, {}),
+    "AcceleratedFedExp3": Oracle(accelerated_fedexp3, SENT_Z),
+    "BlockGossip": Oracle(blocks_of_three, SENT_X),
+    "LinearBlockGossip": Oracle(linear_blocks_of_three, SENT_X),
+    "FedFTRL": Oracle(fed_ftrl, {"total": ("estimate", "average"), "difference": ("raw", "flood")}),
+    "FedHedge": Oracle(fedhedge, SENT_Z),
+    "Exp3Coop": Oracle(exp3_coop, SENT_PLAYS),
+    "DelayedFTRL": Oracle(delayed_ftrl, SENT_PLAYS),
+    "GossipUCB": Oracle(
+        gossip_ucb, {"theta": ("estimate", "average"), "n_most": ("count", "maximum")}
+    ),
+    "Uniform": Oracle(uniform, {}),
 }

@@ -287,16 +287,16 @@ def test_a_name_that_is_not_found(
 def test_a_silent_server_is_given_up(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Patience ends as soon as the first block is there, however slow this machine is."""
-    original = module._Transfer._blocks
+    """Patience ends as soon as the first piece is there, however slow this machine is."""
+    original = module._Transfer._pieces
 
     def impatient(self: Any, response: Any) -> Iterator[bytes]:
-        for block in original(self, response):
+        for piece in original(self, response):
             response.fp.raw._sock.settimeout(0.01)
-            yield block
+            yield piece
 
-    monkeypatch.setattr(module._Transfer, "_blocks", impatient)
-    server.drop_after, server.hang = module.BLOCK, True
+    monkeypatch.setattr(module._Transfer, "_pieces", impatient)
+    server.drop_after, server.hang = module.BYTES_AT_ONCE, True
     with pytest.raises(ConnectionError, match=r"no answer for 30 seconds; the first 0\.3 MB"):
         download("ml-1m", tmp_path, base=server.base)
 

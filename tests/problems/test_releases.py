@@ -143,8 +143,8 @@ def test_a_label_given_twice_counts_once(tmp_path: Path) -> None:
     assert ratings.genres[10] == ("War", "Drama")
 
 
-def test_many_blocks_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", 1000)
+def test_many_pieces_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BYTES_AT_ONCE", 1000)
     rows: Rows = [(u, m, 0.5 + (u + m) % 10 / 2, u * m) for u in range(40) for m in range(50)]
     titles = dict.fromkeys(range(50), ("", "Drama"))
     for form in ("csv", "1m"):

@@ -46,7 +46,6 @@ class Process:
         log = iter(self._process.stderr)
         found = next((m for line in log if (m := re.search(ready, line))), None)
         assert found is not None, "the process ended before it was ready"
-        self.said = found[0]
         # A pipe that nobody reads would stop the process in the end.
         self._reader = threading.Thread(target=lambda: [None for _ in log])
         self._reader.start()
@@ -138,8 +137,8 @@ def test_a_worker_killed_in_mid_sweep(
         machines.worker()
 
     after_the_first_cell(monkeypatch, replace)
-    said = run_sweep(plan, tmp_path, COMMAND, scheduler=machines.address)
-    assert len(said.done) == 12
+    status = run_sweep(plan, tmp_path, COMMAND, scheduler=machines.address)
+    assert len(status.done) == 12
     assert cells(tmp_path) == undisturbed
 
 

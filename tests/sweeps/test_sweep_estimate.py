@@ -13,7 +13,7 @@ from fedbandits.sweeps import store
 from fedbandits.sweeps.estimate import Cost, estimate
 from fedbandits.sweeps.plan import make_plan
 from tests.instances import SMALL_CONFIG
-from tests.sweeps.test_sweep import COMMAND, SWEEP, call
+from tests.sweeps.small_sweep import COMMAND, SWEEP, call
 
 # Two seeds of two horizons: four batches of two cells, of two kinds.
 HORIZONS = SWEEP.replace("horizon = 20", "horizon = [20, 30]")
@@ -92,7 +92,7 @@ def test_a_measurement_is_of_this_batch(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text(SWEEP)
     plan = make_plan(file)
-    cost, rounds = estimates._measured(plan.workshop(plan.batch(0)))
+    cost, rounds = estimates._measured(plan.workshop(plan.parcel(0)))
     assert rounds == 20
     assert min(cost.batch, cost.round) > 0
     assert cost.once >= 0

@@ -20,7 +20,7 @@ from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from tests.instances import SMALL_CONFIG
-from tests.sweeps.test_sweep import SWEEP, call
+from tests.sweeps.small_sweep import SWEEP, call
 
 FIVE_AXES = """
 runs = 2
@@ -88,12 +88,12 @@ def test_tables_of_many_axes_break_between_axes(kind: str, width: int, tmp_path:
     (tmp_path / "five.toml").write_text(FIVE_AXES)
     manifest = store.manifest_of(make_plan(tmp_path / "five.toml"), [])
     cells = manifest.cells[:3]
-    said: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "done": {"regret at T": ["1,234.56"] * 3, "95% band": ["1,230.00 to 1,240.00"] * 3},
         "failed": {"error": ["ValueError: not finite at round 17; look at its rates"] * 3},
         "missing": {},
     }
-    lines = drawn(tables.cell_table("title", manifest, cells, width, said[kind]), width)
+    lines = drawn(tables.cell_table("title", manifest, cells, width, columns[kind]), width)
     assert max(map(len, lines)) <= width
     for cell in cells:
         for name, value in zip(
@@ -148,7 +148,7 @@ def test_all_cells_as_csv(sweep: Path, tmp_path: Path) -> None:
 
 
 def plotted(monkeypatch: pytest.MonkeyPatch, *args: str | Path) -> tuple[list[str], str]:
-    """The labels of a figure, and what was said."""
+    """The labels of a figure, and what was printed."""
     labels: list[str] = []
     original = plots.plot_regret
 
@@ -167,15 +167,15 @@ def test_a_sweep_is_plotted_by_what_varies(
     played: Path, sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figure = tmp_path / "figure.png"
-    labels, said = plotted(monkeypatch, played, "--out", figure)
+    labels, printed = plotted(monkeypatch, played, "--out", figure)
     assert labels == [
         f"seed={seed}, learning_rate={rate}" for seed in (0, 1) for rate in (0.1, 0.3)
     ]
-    assert (figure.exists(), said) == (True, "")
+    assert (figure.exists(), printed) == (True, "")
     # The two that are done differ in one axis alone.
-    labels, said = plotted(monkeypatch, sweep, "--out", figure)
+    labels, printed = plotted(monkeypatch, sweep, "--out", figure)
     assert labels == ["learning_rate=0.1", "learning_rate=0.3"]
-    assert said == "2 of 4 cells are not done and not drawn\n"
+    assert printed == "2 of 4 cells are not done and not drawn\n"
 
 
 def test_a_sweep_beside_a_result(
@@ -204,9 +204,9 @@ def rest(folder: Path) -> str:
 def test_a_moved_folder_is_named_where_it_is(plan: Plan, sweep: Path) -> None:
     command = f"fedbandits run {plan.source} --out {sweep.parent}"
     assert rest(sweep) == command
-    said = call("results", sweep).stdout
-    assert f"{sweep}: 4 cells: 2 done, 1 failed, 1 missing\n" in said
-    assert said.endswith(f"to play the rest: {command}\n")
+    printed = call("results", sweep).stdout
+    assert f"{sweep}: 4 cells: 2 done, 1 failed, 1 missing\n" in printed
+    assert printed.endswith(f"to play the rest: {command}\n")
     renamed = sweep.rename(sweep.parent / "kept")
     assert rest(renamed) == f"rename {renamed} to sweep, then {command}"
 

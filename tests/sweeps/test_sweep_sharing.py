@@ -19,12 +19,12 @@ import pytest
 from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.results.record import Record
 from fedbandits.sweeps import jobs, run, store
-from fedbandits.sweeps.batches import Batch
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.sharing import Task, claimed, kept_for_cluster
 from fedbandits.sweeps.store import SweepError
-from tests.sweeps.test_sweep import COMMAND, SWEEP, call, cells, never
+from fedbandits.sweeps.workshop import Parcel
+from tests.sweeps.small_sweep import COMMAND, SWEEP, call, cells, never
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_what_another_process_plays_is_left_to_it(
     run_sweep(plan, tmp_path / "whole", COMMAND)
     whole = cells(tmp_path / "whole")
     task, kill = held
-    first, second = task.batch.hashes
+    first, second = task.parcel.hashes
 
     def other() -> None:
         """One cell is done and one has failed, and then it is killed."""
@@ -106,18 +106,18 @@ def test_what_another_process_plays_is_left_to_it(
 
     when_waiting(monkeypatch, other)
     played: list[list[str]] = []
-    original = run.play_batch
+    original = run.play_cells
 
-    def play(batch: Batch, *rest: Any) -> list[run.Played]:
-        played.append(batch.hashes)
-        return original(batch, *rest)
+    def play(parcel: Parcel, *rest: Any) -> list[run.Outcome]:
+        played.append(parcel.hashes)
+        return original(parcel, *rest)
 
     with pytest.MonkeyPatch.context() as patched, caplog.at_level(logging.INFO, "fedbandits"):
-        patched.setattr(run, "play_batch", play)
+        patched.setattr(run, "play_cells", play)
         caplog.clear()
-        said = run_sweep(plan, task.folder, COMMAND)
-    assert played == [tasks(plan, task.folder)[1].batch.hashes]
-    assert [cell.hash for cell in said.done] == [first, *played[0]]
+        status = run_sweep(plan, task.folder, COMMAND)
+    assert played == [tasks(plan, task.folder)[1].parcel.hashes]
+    assert [cell.hash for cell in status.done] == [first, *played[0]]
     assert caplog.messages[1:3] == [
         "waiting for cells that other processes play",
         "failed: seed=0, learning_rate=0.3: no luck",
@@ -145,14 +145,14 @@ from pathlib import Path
 from fedbandits.sweeps import run
 from fedbandits.sweeps.plan import make_plan
 file, folder, me = sys.argv[1:]
-original = run.play_batch
-def play(batch, *rest):  # once both have begun to play
+original = run.play_cells
+def play(parcel, *rest):  # once both have begun to play
     with Path(folder, f"{me}.begun").open("a") as log:
-        log.write(batch.hashes[0] + "\\n")
+        log.write(parcel.hashes[0] + "\\n")
     while len(list(Path(folder).glob("*.begun"))) < 2:
         time.sleep(0.01)
-    return original(batch, *rest)
-run.play_batch = play
+    return original(parcel, *rest)
+run.play_cells = play
 run.run_sweep(make_plan(file), Path(folder, "out"), ["fedbandits"])
 """
 
@@ -184,8 +184,10 @@ def interrupted(plan: Plan, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     with monkeypatch.context() as patched:
         patched.setattr(Record, "add", add)
-        said = r"0 of 4 cells are safe in .*, 4 are missing; 1 batch goes on from its checkpoint; "
-        with pytest.raises(KeyboardInterrupt, match=said):
+        message = (
+            r"0 of 4 cells are safe in .*, 4 are missing; 1 batch goes on from its checkpoint; "
+        )
+        with pytest.raises(KeyboardInterrupt, match=message):
             run_sweep(plan, folder, COMMAND)
     assert len(files(folder, ".npz")) == 1
 
@@ -292,16 +294,33 @@ def test_jobs_give_the_same_bits_even_if_one_is_killed(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(run, "play_batch", never)  # not in this process
+    monkeypatch.setattr(run, "play_cells", never)  # not in this process
     workers(monkeypatch, tmp_path, "die")
-    said = run_sweep(plan, tmp_path / "out", COMMAND, jobs=2)
+    status = run_sweep(plan, tmp_path / "out", COMMAND, jobs=2)
     assert (tmp_path / "died").exists()
     ended = "a process of --jobs was ended by SIGKILL; the others go on with what it held"
     assert [message for message in caplog.messages if "ended" in message] == [ended]
-    assert len(said.done) == 4
+    assert len(status.done) == 4
     assert cells(tmp_path / "out") == whole
     # The other process went on from the checkpoint of the killed one.
     assert sorted(saved(tmp_path).values()) == [1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default:missing=")
+def test_what_was_filled_is_told_once_whatever_the_jobs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The process that plans has read the table, and those that play read it again."""
+    (tmp_path / "losses.csv").write_text("time,agent,arm,loss\n1,a,x,1\n1,a,y,0\n1,b,x,1\n")
+    (tmp_path / "sweep.toml").write_text(
+        'seed = [0, 1]\n[problem]\nname = "from_table"\ntable = "losses.csv"\nmissing = 0.5\n'
+        '[algorithm]\nname = "Exp3"\n'
+    )
+    done = call("run", tmp_path / "sweep.toml", "--out", tmp_path, "--jobs", "2")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("warning: missing=0.5 filled 1 of 4 cells") == 1
+    assert "missing" not in capfd.readouterr().err  # of the processes that play
 
 
 @pytest.mark.slow

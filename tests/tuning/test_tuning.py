@@ -143,21 +143,21 @@ def test_the_winner_is_better_on_fresh_seeds(
 ) -> None:
     """Nearly uniform play, which was given, is far worse: seeds are fixed, the margin is wide."""
     choice, _, _ = chosen
-    said = tuning.report(PROBLEM, choice.winner, GIVEN, GOSSIP, runs=2, draws=4, seed=11)
-    assert said.unit == "draw"
-    assert said.difference().high < 0
-    assert not set(said.seeds) & set(choice.seeds)
-    for tuned, own, seed in zip(said.tuned, said.given, said.seeds, strict=True):
+    report = tuning.report(PROBLEM, choice.winner, GIVEN, GOSSIP, runs=2, draws=4, seed=11)
+    assert report.unit == "draw"
+    assert report.difference().high < 0
+    assert not set(report.seeds) & set(choice.seeds)
+    for tuned, own, seed in zip(report.tuned, report.given, report.seeds, strict=True):
         assert tuned.config["seed"] == own.config["seed"] == seed
         assert tuned.config["problem"]["seed"] == own.config["problem"]["seed"] == seed
         np.testing.assert_array_equal(tuned.dataset["arm_loss"], own.dataset["arm_loss"])
     # The intervals are over draws, of which the table has one row each.
-    table, summary = said.table(), said.summary()
+    table, summary = report.table(), report.summary()
     for agent in ("mean agent", "worst agent"):
         by_draw = table[f"tuned, {agent}"] - table[f"given, {agent}"]
         row = list(summary.loc[f"tuned - given, {agent}"])
         assert row == pytest.approx(interval(by_draw.to_numpy()))
-    worst = [float(result.dataset["worst_regret"][-1]) for result in said.given]
+    worst = [float(result.dataset["worst_regret"][-1]) for result in report.given]
     np.testing.assert_allclose(table["given, worst agent"], worst, atol=1e-4)  # float32 sums
 
 
@@ -170,9 +170,9 @@ def test_what_was_given_is_played_apart_where_it_is_of_another_kind() -> None:
     assert [x["learning_rate"]["name"] for x in choice.settings] == ["Constant"] * 3 + ["Anytime"]
     alone = tuning.choose(PROBLEM, given, GOSSIP, candidates=[given], runs=2, draws=1)
     np.testing.assert_array_equal(choice.regret[3], alone.regret[0])
-    said = tuning.report(PROBLEM, choice.candidates[0], given, GOSSIP, runs=2, draws=2)
-    assert said.given[0].config["algorithm"]["learning_rate"]["name"] == "Anytime"
-    assert said.tuned[0].config["algorithm"]["learning_rate"]["name"] == "Constant"
+    report = tuning.report(PROBLEM, choice.candidates[0], given, GOSSIP, runs=2, draws=2)
+    assert report.given[0].config["algorithm"]["learning_rate"]["name"] == "Anytime"
+    assert report.tuned[0].config["algorithm"]["learning_rate"]["name"] == "Constant"
 
 
 @dataclass(frozen=True)
@@ -237,10 +237,10 @@ def test_algorithms_of_several_kinds_are_named() -> None:
 def test_the_worst_agents_are_called_by_their_names() -> None:
     losses = random_losses(5, 3, 12, seed=1)
     problem = replace(fb.problems.from_tensor(losses), agent_names=tuple("abcde"))
-    said = tuning.report(problem, fb.Exp3(0.5), fb.Exp3(0.1), runs=2)
-    for name, results in (("tuned", said.tuned), ("given", said.given)):
+    report = tuning.report(problem, fb.Exp3(0.5), fb.Exp3(0.1), runs=2)
+    for name, results in (("tuned", report.tuned), ("given", report.given)):
         worst = results[0].dataset["agent_expected_regret"].mean("run").idxmax("agent")
-        assert said.table()[f"{name}, worst agent is"].tolist() == [worst.item()]
+        assert report.table()[f"{name}, worst agent is"].tolist() == [worst.item()]
         assert worst.item() in "abcde"
 
 
@@ -258,11 +258,11 @@ def test_who_wins_is_better_on_fresh_seeds_beyond_doubt() -> None:
     """The whole interval of the paired difference is below 0."""
     problem = fb.problems.from_tensor(np.tile([0.0, 1.0, 1.0], (12, 5, 1)))
     good, bad = fb.FedExp3(2.0), fb.FedExp3(0.001)
-    said = tuning.report(problem, good, bad, GOSSIP, runs=10)
-    assert said.difference().high < 0
-    assert said.wins
-    assert not replace(said, tuned=said.given, given=said.tuned).wins
-    assert not replace(said, given=said.tuned).wins
+    report = tuning.report(problem, good, bad, GOSSIP, runs=10)
+    assert report.difference().high < 0
+    assert report.wins
+    assert not replace(report, tuned=report.given, given=report.tuned).wins
+    assert not replace(report, given=report.tuned).wins
     alone = tuning.report(problem, good, bad, GOSSIP, runs=1)
     assert math.isnan(alone.difference().high)  # one run has no interval
     assert not alone.wins
@@ -275,8 +275,8 @@ def test_nothing_better_than_what_was_given() -> None:
     choice = tuning.choose(PROBLEM, given, GOSSIP, candidates=[*worse, given], runs=2, draws=2)
     assert choice.winner is given
     assert choice.given == 2
-    said = tuning.report(PROBLEM, choice.winner, given, GOSSIP, runs=2, draws=2)
-    assert said.difference() == (0.0, 0.0, 0.0)
+    report = tuning.report(PROBLEM, choice.winner, given, GOSSIP, runs=2, draws=2)
+    assert report.difference() == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.slow
@@ -300,14 +300,14 @@ def test_stored_losses_are_the_same_and_the_agents_are_not() -> None:
     problem = fb.problems.from_tensor(random_losses(5, 3, 12, seed=1))
     rates = [fb.Exp3(rate) for rate in (0.1, 1.0)]
     choice = tuning.choose(problem, fb.Exp3(), candidates=rates, runs=3)
-    said = tuning.report(problem, choice.winner, fb.Exp3(), runs=3)
+    report = tuning.report(problem, choice.winner, fb.Exp3(), runs=3)
     assert not choice.redrawn
-    assert not said.redrawn
-    assert len(choice.seeds) == len(said.seeds) == 1
-    assert choice.seeds != said.seeds
-    assert said.unit == "run"
-    by_run = said.tuned[0].dataset["expected_regret"][:, -1]
-    assert list(said.summary().loc["tuned, mean agent"]) == pytest.approx(interval(by_run))
+    assert not report.redrawn
+    assert len(choice.seeds) == len(report.seeds) == 1
+    assert choice.seeds != report.seeds
+    assert report.unit == "run"
+    by_run = report.tuned[0].dataset["expected_regret"][:, -1]
+    assert list(report.summary().loc["tuned, mean agent"]) == pytest.approx(interval(by_run))
 
 
 @pytest.mark.slow
@@ -389,7 +389,7 @@ def test_what_is_declared_as_tunable_is_a_traced_field(name: str) -> None:
 
 def test_grids_of_the_algorithms_that_are_tuned() -> None:
     """In the order in which a budget is shared, which results that were kept depend on."""
-    assert {name: [*kind.tunable] for name, kind in REGISTRY.items() if kind.tunable} == {
+    kept = {
         "FedExp3": ["learning_rate", "exploration"],
         "Exp3": ["learning_rate", "exploration"],
         "AcceleratedFedExp3": ["learning_rate", "exploration"],
@@ -398,7 +398,11 @@ def test_grids_of_the_algorithms_that_are_tuned() -> None:
         "FedFTRL": ["entropy_scale", "tsallis_scale"],
         "FedHedge": ["learning_rate"],
         "Exp3Coop": ["learning_rate"],
+        "DelayedFTRL": [],
+        "GossipUCB": [],
+        "Uniform": [],
     }
+    assert {name: [*REGISTRY[name].tunable] for name in kept} == kept
 
 
 def test_edges_of_the_grid() -> None:

@@ -70,8 +70,8 @@ class FedFTRL(Algorithm[FedFTRLState]):
     1/γ_t = b N sqrt(C_t t / ln K) + b₀ (36 D² (K-1)^(2/3) + 4 C_t²).
 
     The constants are second hand and unverified: notes on the paper, not the paper. `published`
-    is a = 4, b = 8, a₀ = b₀ = 1; `experimental` is what its experiments are said to use, a = 0.1,
-    b = 8, a₀ = b₀ = 0. With either it learns slowly.
+    is a = 4, b = 8, a₀ = b₀ = 1; `experimental`, by the same notes, is what its experiments use,
+    a = 0.1, b = 8, a₀ = b₀ = 0. With either it learns slowly.
 
     The flooded record names the arm played and tells its loss: `raw`. One agent, or `gossip.none`,
     is a network of one: N = 1, D = 0, σ2 = 0, and the difference comes back a round late.
@@ -205,8 +205,8 @@ class FedFTRL(Algorithm[FedFTRLState]):
         chosen = played(action, like=p)
         x = taken(p, action)
         cut = feedback / xp.maximum(x, self.rates(t, p).least)
-        own = xp.where(chosen, self.size * cut, 0.0)
+        estimate = xp.where(chosen, self.size * cut, 0.0)
         return FedFTRLState(
-            (received["total"] + own + received["difference"]).astype(p.dtype),
+            (received["total"] + estimate + received["difference"]).astype(p.dtype),
             xp.where(chosen, feedback / x - cut, 0.0).astype(p.dtype),
         )

@@ -69,9 +69,9 @@ def reproduce(
     if not force:
         options.refuse_other(chosen)
     output_files.make_folder(out)
-    for name, experiment in chosen.items():
+    for name, part in chosen.items():
         try:
-            section = run_part(name, experiment, options)
+            section = run_part(name, part, options)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
                 f"stopped in {name}, which starts anew next time; parts done are kept in {out}"

@@ -35,24 +35,24 @@ def results(
     from fedbandits.sweeps import listing, store
 
     manifest = store.read_manifest(folder)
-    said = store.status(folder, manifest)
+    status = store.status(folder, manifest)
     if csv == Path("-"):
-        typer.echo(listing.as_csv(folder, manifest, said), nl=False)
+        typer.echo(listing.as_csv(folder, manifest, status), nl=False)
         return
     console = terminal()
-    for table in tables.sweep_tables(folder, manifest, said, console.width):
+    for table in tables.sweep_tables(folder, manifest, status, console.width):
         console.print(table)
-    for path, fault in said.damaged:
+    for path, fault in status.damaged:
         say(f"{path} {fault}; its cell counts as missing", "yellow")
-    say(tables.sweep_line(folder, said))
-    if said.others:
-        more = "1 more result is" if said.others == 1 else f"{said.others} more results are"
+    say(tables.sweep_line(folder, status))
+    if status.others:
+        more = "1 more result is" if status.others == 1 else f"{status.others} more results are"
         say(f"{more} of cells that are no longer in the sweep")
-    if said.failed or said.missing:
+    if status.failed or status.missing:
         say(f"to play the rest: {store.shown_command(manifest, folder)}")
     if csv is not None:
         with atomic_write(csv) as file:
-            file.write(listing.as_csv(folder, manifest, said).encode())
+            file.write(listing.as_csv(folder, manifest, status).encode())
         say_written([csv])
 
 

@@ -128,7 +128,7 @@ def _run_sweep(
     folder = out / document.source.stem
     more = ["--scheduler", scheduler] if scheduler else ["--jobs", str(jobs)] if jobs > 1 else []
     command = _run_command(document.source, document.overrides, out, more)
-    said = run_sweep(
+    status = run_sweep(
         plan_of(document),
         folder,
         command,
@@ -139,14 +139,14 @@ def _run_sweep(
     )
     if not quiet:
         # Each cell that failed was named when it did.
-        shown = said._replace(failed=[])
+        shown = status._replace(failed=[])
         console, manifest = terminal(), store.read_manifest(folder)
         for table in tables.sweep_tables(folder, manifest, shown, console.width):
             console.print(table)
     say_written([folder], quiet)
-    if said.failed:
+    if status.failed:
         again = "the same command tries again"
-        say(f"{tables.counted(len(said.failed), 'cell')} failed; {again}", "red", err=True)
+        say(f"{tables.counted(len(status.failed), 'cell')} failed; {again}", "red", err=True)
         raise typer.Exit(1)
 
 

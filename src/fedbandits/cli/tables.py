@@ -103,24 +103,24 @@ def bounds_table(result: Result) -> Group:
     )
 
 
-def sweep_tables(folder: Path, manifest: Manifest, said: Status, width: int) -> list[Group]:
+def sweep_tables(folder: Path, manifest: Manifest, status: Status, width: int) -> list[Group]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
     from fedbandits.sweeps.listing import final_regret
 
     tables = []
-    if said.done:
-        regrets = [final_regret(folder, cell) for cell in said.done[:LISTED]]
+    if status.done:
+        regrets = [final_regret(folder, cell) for cell in status.done[:LISTED]]
         columns = {
             "regret at T": [f"{mean:,.2f}" for mean, _, _ in regrets],
             "95% band": [_band(low, high) for _, low, high in regrets],
         }
-        tables.append(cell_table("cells that are done", manifest, said.done, width, columns))
-    if said.failed:
-        cells = [cell for cell, _ in said.failed]
-        errors = {"error": [error for _, error in said.failed[:LISTED]]}
+        tables.append(cell_table("cells that are done", manifest, status.done, width, columns))
+    if status.failed:
+        cells = [cell for cell, _ in status.failed]
+        errors = {"error": [error for _, error in status.failed[:LISTED]]}
         tables.append(cell_table("cells that failed", manifest, cells, width, errors))
-    if said.missing:
-        tables.append(cell_table("cells that are missing", manifest, said.missing, width))
+    if status.missing:
+        tables.append(cell_table("cells that are missing", manifest, status.missing, width))
     return tables
 
 
@@ -131,7 +131,7 @@ def cell_table(
     width: int,
     columns: Mapping[str, Sequence[str]] | None = None,
 ) -> Group:
-    """The first cells and what is said of each.
+    """The first cells, with a column for each of their axes and those given.
 
     Every axis has a column; where they do not fit, all share one, with lines broken between axes.
 
@@ -140,19 +140,19 @@ def cell_table(
         manifest: of the sweep.
         cells: all of them, of which the first are shown.
         width: of the terminal.
-        columns: what is said of the cells that are shown; the last column may be broken anywhere.
+        columns: more texts, for each cell that is shown; the last column may be broken anywhere.
     """
     from rich.text import Text
 
     columns = columns or {}
     names = [name for axis in manifest.axes for name in axis.names]
     rows = [[label(value) for value in cell.values.values()] for cell in cells[:LISTED]]
-    own = [_widest(name, texts) for name, texts in columns.items()]
+    widths = [_widest(name, texts) for name, texts in columns.items()]
     if "error" in columns:
-        own[-1] = min(own[-1], ERROR_WIDTH)
+        widths[-1] = min(widths[-1], ERROR_WIDTH)
     axes = [_widest(name, texts) for name, *texts in zip(names, *rows, strict=True)]
-    if sum(axes) + sum(own) + 3 * (len(axes) + len(own)) + 1 > width:
-        room = width - sum(own) - 3 * (1 + len(own)) - 1
+    if sum(axes) + sum(widths) + 3 * (len(axes) + len(widths)) + 1 > width:
+        room = width - sum(widths) - 3 * (1 + len(widths)) - 1
         rows = [[_broken(names, row, room)] for row in rows]
         names, axes = ["cell"], [max(_widest("cell", row[0].split("\n")) for row in rows)]
     table = _table(*names, *columns)
@@ -188,12 +188,12 @@ def _broken(names: Sequence[str], values: Sequence[str], room: int) -> str:
     return ",\n".join(lines)
 
 
-def sweep_line(folder: Path, said: Status) -> str:
+def sweep_line(folder: Path, status: Status) -> str:
     """How many cells are done, failed and missing."""
-    total = len(said.done) + len(said.failed) + len(said.missing)
+    total = len(status.done) + len(status.failed) + len(status.missing)
     return (
-        f"{folder}: {counted(total, 'cell')}: {len(said.done)} done, {len(said.failed)} failed, "
-        f"{len(said.missing)} missing"
+        f"{folder}: {counted(total, 'cell')}: {len(status.done)} done, "
+        f"{len(status.failed)} failed, {len(status.missing)} missing"
     )
 
 

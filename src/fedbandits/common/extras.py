@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from types import FrameType
 from typing import NamedTuple
 
@@ -125,9 +123,11 @@ def version(name: str) -> str | None:
         >>> version("no-such-package") is None
         True
     """
+    from importlib import metadata  # slow to load, and asked for by few
+
     try:
-        return version_of(name)
-    except PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return None
 
 

@@ -44,10 +44,10 @@ def requested() -> bool:
     return _is_main() and _note is not None and _note.signal is not None
 
 
-def stop_if_requested(said: str = "stopped") -> None:
+def stop_if_requested(message: str = "stopped") -> None:
     """The place to stop, if somebody has asked for it."""
     if requested():
-        raise KeyboardInterrupt(said)
+        raise KeyboardInterrupt(message)
 
 
 def exit_status() -> int:

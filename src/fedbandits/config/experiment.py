@@ -1,4 +1,4 @@
-"""What a configuration describes, and what is said of one that describes nothing."""
+"""What a configuration describes, and the errors of one that describes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What a configuration file describes: the arguments of `fb.simulate`.
+    """What a configuration file, or a cell of a sweep, describes: the arguments of `fb.simulate`.
+
+    A part of the paper in `fedbandits.experiments` is another thing: it plays many of these.
 
     Attributes:
         problem: the losses.

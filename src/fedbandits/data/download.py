@@ -18,7 +18,8 @@ RELEASES = ("ml-latest", "ml-latest-small", "ml-32m", "ml-25m", "ml-20m", "ml-10
 BASE = "https://files.grouplens.org/datasets/movielens"
 TIMEOUT = 30.0
 """Seconds without a byte after which the connection counts as lost."""
-BLOCK = 1 << 18
+BYTES_AT_ONCE = 1 << 18
+"""Bytes read from the connection at once, and written to the disk before the next."""
 
 logger = logging.getLogger("fedbandits")
 
@@ -182,25 +183,25 @@ class _Transfer:
     ) -> None:
         with self.part.open("ab") as file:
             show(done, total)
-            for block in self._blocks(response):
-                file.write(block)
+            for piece in self._pieces(response):
+                file.write(piece)
                 file.flush()  # what has arrived is on disk when the connection or the disk fails
-                done += len(block)
+                done += len(piece)
                 show(done, total)
         if total is not None and done != total:
             raise self._lost(f"ended after {done} of {total} bytes")
 
-    def _blocks(self, response: Any) -> Iterator[bytes]:
+    def _pieces(self, response: Any) -> Iterator[bytes]:
         from http.client import HTTPException
 
         while True:
             try:
-                block = response.read(BLOCK)
+                piece = response.read(BYTES_AT_ONCE)
             except (OSError, HTTPException) as error:
                 raise self._lost(_reason(error)) from error
-            if not block:
+            if not piece:
                 return
-            yield block
+            yield piece
 
     @contextmanager
     def _ask(self, address: str, headers: dict[str, str]) -> Iterator[Any]:
@@ -230,7 +231,7 @@ class _Transfer:
         with self._ask(f"{self.address}.md5", {}) as response:
             if response.status == 404:
                 return None
-            text = b"".join(self._blocks(response)).decode("ascii", "replace")
+            text = b"".join(self._pieces(response)).decode("ascii", "replace")
         # Both "HASH  NAME" and "MD5 (NAME) = HASH" are in use.
         found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
         return found.group().lower() if found else None

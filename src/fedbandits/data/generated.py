@@ -155,8 +155,8 @@ def _drift(model: dict[str, Any], arm: npt.NDArray[np.int64], when: Floats) -> F
     middles = (np.arange(10) + 0.5) / 10
     drift = np.empty(when.size)
     for i, curve in enumerate(stars):
-        mine = arm == i
-        drift[mine] = np.interp(when[mine], middles, curve)
+        of_arm = arm == i
+        drift[of_arm] = np.interp(when[of_arm], middles, curve)
     return drift
 
 

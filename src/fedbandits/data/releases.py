@@ -18,7 +18,7 @@ RATINGS = ("userId", "movieId", "rating", "timestamp")
 MOVIES = ("movieId", "genres")
 LARGEST = {"userId": 2**31 - 1, "movieId": 2**31 - 1, "timestamp": 2**63 - 1}
 KINDS = (".csv", ".dat", ".parquet")
-BLOCK = 4 << 20
+BYTES_AT_ONCE = 4 << 20
 """Bytes of a text file parsed at once."""
 
 Chunk = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
@@ -110,7 +110,7 @@ class _File:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[Any]:
-    """The open zip; whatever shows inside the block that it is damaged is said in these words."""
+    """The open zip; an error inside the `with` block that shows damage names the file."""
     import zipfile
     import zlib
 
@@ -223,7 +223,7 @@ def _text(file: _File) -> Iterator[Any]:
         reader = arrow_csv.open_csv(
             pa.PythonFile(stream, "r"),
             arrow_csv.ReadOptions(
-                column_names=names, skip_rows=int(file.kind == ".csv"), block_size=BLOCK
+                column_names=names, skip_rows=int(file.kind == ".csv"), block_size=BYTES_AT_ONCE
             ),
             arrow_csv.ParseOptions(
                 delimiter=separator, quote_char='"' if file.kind == ".csv" else False
@@ -304,7 +304,7 @@ def _refusal(file: _File, good: int, cause: Exception | None) -> ValueError:
     """What is wrong with ratings whose first `good` rows are right: read again, row by row."""
     if file.zipped:  # a damaged zip can look like wrong numbers; only its end tells
         with file.open() as stream:
-            while stream.read(BLOCK):
+            while stream.read(BYTES_AT_ONCE):
                 pass
     index = -1
     for index, (number, row) in enumerate(_rows(file, RATINGS)):

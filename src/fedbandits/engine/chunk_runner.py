@@ -101,18 +101,18 @@ def _play_chunks(
             if interrupts.requested():
                 save()
                 raise KeyboardInterrupt(stopped(done, problem))
-            rounds, block = chunks.after(done, next((end for end in ends if end > done), None))
+            rounds, stretch = chunks.after(done, next((end for end in ends if end > done), None))
             losses = traced
             if traced is None:
                 try:
-                    losses = _block(problem, done + 1, rounds)
+                    losses = _host_losses(problem, done + 1, rounds)
                 except BaseException:  # a user's function may do anything
                     save()
                     raise
             if waits:
                 recorder.settle()
             checked = problem.traced and problem.check == "during"
-            chunk = Chunk(where.runs, rounds, block, chunks.ahead, checked, where)
+            chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where)
             carry, curves, totals = batch.play(mixer, losses, carry, done + 1, chunk)
             recorder.add(done + 1, rounds, (curves, totals))
             done += rounds
@@ -129,9 +129,9 @@ def stopped(done: int, problem: Problem) -> str:
     return f"stopped after round {done} of {problem.horizon}"
 
 
-def _block(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
+def _host_losses(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
     """The losses of a chunk, made on the host: `[rounds, N, K]`."""
-    block = problem.block(first, first + rounds - 1)
+    losses = problem.block(first, first + rounds - 1)
     if problem.check == "during":
-        check_losses(block, first, problem)
-    return block.astype(jax.numpy.result_type(float), copy=False)
+        check_losses(losses, first, problem)
+    return losses.astype(jax.numpy.result_type(float), copy=False)

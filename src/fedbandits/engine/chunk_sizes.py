@@ -11,9 +11,9 @@ from fedbandits.problems.base import Problem
 _UPDATES_CPU = 2**24
 _UPDATES_ACCELERATOR = 2**32
 MOST_ROUNDS = 512
-# Losses of a block held at once, 64 MiB of float32; beyond that they are made round by round.
+# Losses of a stretch held at once, 64 MiB of float32; beyond that they are made round by round.
 MOST_LOSSES_HELD = 2**24
-# Plays of a block held at once: beside the state of a large network, little.
+# Plays of a stretch held at once: beside the state of a large network, little.
 _MOST_PLAYS_HELD = 2**21
 
 
@@ -23,20 +23,20 @@ class Chunking(NamedTuple):
     Attributes:
         horizon: T.
         rounds: rounds in every chunk but possibly the last.
-        block: rounds of a chunk played before what they leave is summed up; divides `rounds`.
-        ahead: whether the losses of a block are generated all at once.
+        stretch: rounds of a chunk played before what they leave is summed up; divides `rounds`.
+        ahead: whether the losses of a stretch are generated all at once.
     """
 
     horizon: int
     rounds: int
-    block: int
+    stretch: int
     ahead: bool
 
     def after(self, done: int, end: int | None = None) -> tuple[int, int]:
-        """Rounds in the chunk that follows round `done`, none beyond `end`, and in its blocks."""
+        """Rounds in the chunk after round `done`, none beyond `end`, and in a stretch of it."""
         rounds = min(self.rounds, (self.horizon if end is None else end) - done)
-        if rounds > self.block:
-            return rounds - rounds % self.block, self.block
+        if rounds > self.stretch:
+            return rounds - rounds % self.stretch, self.stretch
         return rounds, rounds
 
 
@@ -47,14 +47,14 @@ def chunking(problem: Problem, runs: int, draws: int = 1) -> Chunking:
     held = max(1, _MOST_PLAYS_HELD // (runs * problem.agents))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
     most = min(MOST_ROUNDS, problem.horizon, max(1, updates // (numbers * runs)))
-    if cpu:  # one block: a loop inside a loop takes twice as long there
+    if cpu:  # one stretch: a loop inside a loop takes twice as long there
         most = min(most, held)
     if not problem.traced:
         most = max(1, min(most, MOST_LOSSES_HELD // losses))
     rounds = _even(problem.horizon, most)
-    block = _even(rounds, min(rounds, held))
-    ahead = block * losses <= MOST_LOSSES_HELD
-    return Chunking(problem.horizon, rounds - rounds % block, block, ahead)
+    stretch = _even(rounds, min(rounds, held))
+    ahead = stretch * losses <= MOST_LOSSES_HELD
+    return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
 
 
 def _even(horizon: int, most: int) -> int:

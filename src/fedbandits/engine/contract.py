@@ -57,14 +57,14 @@ def _checked(
     batch = (runs, problem.agents)
     full = (problem.arms, *batch)
     t = jax.ShapeDtypeStruct((), np.int32)
-    own = own_state(state)
-    p = _distribution.eval_shape(algorithm, own, t)
+    inner = own_state(state)
+    p = _distribution.eval_shape(algorithm, inner, t)
     if p.shape != full:
         raise ValueError(
             f"{name}.distribution gives shape {p.shape}; expected [K, *batch] = {full}"
         )
     _check_first_distribution(algorithm, problem, p.dtype)
-    message = _message.eval_shape(algorithm, own)
+    message = _message.eval_shape(algorithm, inner)
     if set(message) != set(algorithm.leaves):
         raise ValueError(
             f"{name}.message sends {sorted(message)}, but its leaves declare "

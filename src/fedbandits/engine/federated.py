@@ -1,4 +1,4 @@
-"""Checks by experiment that an algorithm is federated: no news travels faster than the network."""
+"""Checks by playing that an algorithm is federated: no news travels faster than the network."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ class Relayed(NamedTuple):
     """The state of an algorithm whose messages take more than a round to arrive.
 
     Attributes:
-        own: the algorithm's own state.
+        inner: the algorithm's own state.
         under_way: the messages of the last hops - 1 rounds, by leaf, `[hops - 1, M, R, N]`; that
             of round t in place t mod (hops - 1).
     """
 
-    own: Any
+    inner: Any
     under_way: dict[str, Array]
 
 
@@ -48,7 +48,7 @@ def first_state(
 
 def own_state(state: Any) -> Any:
     """The algorithm's own part of a state."""
-    return state.own if isinstance(state, Relayed) else state
+    return state.inner if isinstance(state, Relayed) else state
 
 
 def relay(

@@ -50,7 +50,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class EqualWeights:
-    """A dense graph whose edges all weigh the same, for tensor cores: W = diag(own) + w A.
+    """A dense graph whose edges all weigh the same, for tensor cores: W = diagonal + w A.
 
     A is 0 or 1, hence exact in bfloat16; float32 is the sum of three bfloat16 numbers. So one
     product of bfloat16 matrices has the accuracy of float32.
@@ -60,19 +60,18 @@ class EqualWeights:
     adjacency: Array
     """`[P, P]` of bfloat16, N padded with zeros to P, a multiple of 128."""
     weight: Array
-    own: Array
+    diagonal: Array
 
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
-        """Own · x + w · (A x)."""
+        """The diagonal · x + w · (A x)."""
         parts, rest = [], x
         for _ in range(3):
             # A plain cast there and back is what XLA takes out.
             part = jax.lax.reduce_precision(rest, exponent_bits=8, mantissa_bits=7)
             parts.append(part.astype(jnp.bfloat16))
             rest = rest - part
-        return self.own * x + self.weight * product_with(jnp.stack(parts), self.adjacency).sum(
-            axis=0
-        )
+        heard = product_with(jnp.stack(parts), self.adjacency).sum(axis=0)
+        return self.diagonal * x + self.weight * heard
 
 
 @dataclass(frozen=True)
@@ -104,12 +103,12 @@ class Everyone:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Neighbour lists padded to the largest degree D: `[D, N]` indices and weights, own `[N]`."""
+    """Neighbour lists padded to the largest degree D, `[D, N]`, and the diagonal of W, `[N]`."""
 
     random: ClassVar[bool] = False
     index: Array
     weight: Array
-    own: Array
+    diagonal: Array
 
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
         """Gathers one neighbour of everyone at a time; padding has weight 0."""
@@ -118,7 +117,7 @@ class Neighbours:
             index, weight = row
             return total + weight * x[..., index], None
 
-        return _over_rows(add, x * self.own, (self.index, self.weight))
+        return _over_rows(add, x * self.diagonal, (self.index, self.weight))
 
     def maximum(self, x: Array) -> Array:
         """Padding points at the agent itself, which changes no maximum."""
@@ -142,12 +141,12 @@ class Shifts:
     linked: Array
     """Bit j says whether there is a neighbour at distance j, `[N]` of bytes."""
     weight: Array
-    own: Array
+    diagonal: Array
 
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
-        """Own · x + w · (sum over neighbours)."""
+        """The diagonal · x + w · (sum over neighbours)."""
         heard = [jnp.where(there, z, 0.0) for there, z in self._neighbours(x)]
-        return self.own * x + self.weight * functools.reduce(jnp.add, heard)
+        return self.diagonal * x + self.weight * functools.reduce(jnp.add, heard)
 
     def maximum(self, x: Array) -> Array:
         """One neighbour of everyone at a time."""
@@ -166,17 +165,17 @@ class Shifts:
 
 @dataclass(frozen=True)
 class Edges:
-    """Directed edges as lists, for graphs with hubs: from, to `[M]`, weight `[M]`, own `[N]`."""
+    """Directed edges as lists `[M]`, for graphs with hubs, and the diagonal of W, `[N]`."""
 
     random: ClassVar[bool] = False
     source: Array
     target: Array
     weight: Array
-    own: Array
+    diagonal: Array
 
     def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
         """Scatters every edge's share to its target."""
-        return (x * self.own).at[..., self.target].add(self.weight * x[..., self.source])
+        return (x * self.diagonal).at[..., self.target].add(self.weight * x[..., self.source])
 
     def maximum(self, x: Array) -> Array:
         """Scatters every edge's value to its target."""

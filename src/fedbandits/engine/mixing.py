@@ -112,11 +112,11 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     incoming = _summing_to_one(gossip.matrix.T.tocsr(), dtype)
     if (compact := _compact(incoming, dtype)) is not None:
         return compact
-    own, off = incoming.diagonal(), _off_diagonal(incoming)[2]
+    diagonal, off = incoming.diagonal(), _off_diagonal(incoming)[2]
     tensor_cores = _tensor_cores(network.agents) and np.dtype(dtype) == np.float32
     if tensor_cores and np.ptp(off) < 1e-12:
         weight = np.asarray(off[0], dtype)
-        return EqualWeights(_zero_one(incoming, diagonal=False), weight, own.astype(dtype))
+        return EqualWeights(_zero_one(incoming, diagonal=False), weight, diagonal.astype(dtype))
     return Dense(incoming.T.toarray().astype(dtype))
 
 
@@ -133,8 +133,8 @@ def _summing_to_one(incoming: Any, dtype: DTypeLike) -> Any:
     if np.dtype(dtype) != np.float32 or weight.min(initial=1.0) < _LEAST_WEIGHT:
         return incoming
     rounded = sp.coo_array((np.floor(weight * 2.0**24) / 2.0**24, (target, source)), incoming.shape)
-    own = 1.0 - np.bincount(target, rounded.data, minlength=incoming.shape[0])
-    return (rounded + sp.diags_array(own)).tocsr()
+    diagonal = 1.0 - np.bincount(target, rounded.data, minlength=incoming.shape[0])
+    return (rounded + sp.diags_array(diagonal)).tocsr()
 
 
 def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
@@ -171,9 +171,9 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
     agents = incoming.shape[0]
     if agents <= DENSE_AGENTS:
         return None
-    own = incoming.diagonal()
+    diagonal = incoming.diagonal()
     target, source, weight = _off_diagonal(incoming)
-    if len(weight) == agents * (agents - 1) and max(np.ptp(weight), np.ptp(own)) < 1e-12:
+    if len(weight) == agents * (agents - 1) and max(np.ptp(weight), np.ptp(diagonal)) < 1e-12:
         return Complete(np.asarray(weight[0], dtype))
     if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
         return None
@@ -183,7 +183,7 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
             linked = np.zeros(agents, np.uint8)
             np.bitwise_or.at(linked, target, np.uint8(1) << bit.astype(np.uint8))
             alike = np.asarray(weight[0], dtype)
-            return Shifts(tuple(int(d) for d in distances), linked, alike, own.astype(dtype))
+            return Shifts(tuple(int(d) for d in distances), linked, alike, diagonal.astype(dtype))
     degrees = np.bincount(target, minlength=agents)
     if degrees.max(initial=0) * agents <= _PADDING * (len(weight) + agents):
         slot = np.arange(len(target)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
@@ -192,10 +192,9 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
         padded = np.zeros(shape, dtype)
         index[slot, target] = source
         padded[slot, target] = weight
-        return Neighbours(index, padded, own.astype(dtype))
-    return Edges(
-        source.astype(np.int32), target.astype(np.int32), weight.astype(dtype), own.astype(dtype)
-    )
+        return Neighbours(index, padded, diagonal.astype(dtype))
+    ends = source.astype(np.int32), target.astype(np.int32)
+    return Edges(*ends, weight.astype(dtype), diagonal.astype(dtype))
 
 
 def _tensor_cores(agents: int) -> bool:

@@ -13,7 +13,7 @@ from fedbandits import results
 from fedbandits.common import checks
 from fedbandits.common.interrupts import calm
 from fedbandits.problems.base import Problem
-from fedbandits.problems.redrawn import loss_seeds, redraw
+from fedbandits.problems.redrawn import loss_seeds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,7 +47,7 @@ def simulate_over_draws(
         files = [] if kept is None else _files(kept, d)
         if not files:
             with calm():  # what has been played is kept
-                played.append(play(redraw(problem, drawn) if d else problem, seed + d))
+                played.append(play(problem.redraw(drawn) if d else problem, seed + d))
                 if kept is not None:
                     _keep(played[-1], kept, d)
         else:

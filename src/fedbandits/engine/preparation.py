@@ -228,5 +228,5 @@ def _check_problem(problem: Problem) -> None:
         step = chunking(problem, 1).rounds
         for first in range(1, problem.horizon + 1, step):
             interrupts.stop_if_requested()
-            block = problem.block(first, min(first + step - 1, problem.horizon))
-            check_losses(block, first, problem)
+            losses = problem.block(first, min(first + step - 1, problem.horizon))
+            check_losses(losses, first, problem)

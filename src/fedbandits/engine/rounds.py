@@ -78,7 +78,7 @@ class Losses(NamedTuple):
 
 
 class Plays(NamedTuple):
-    """What a round, or a block of them, leaves to be summed up.
+    """What a round, or a stretch of them, leaves to be summed up.
 
     Attributes:
         action: the arms played, `[C, R, N]`.
@@ -126,19 +126,19 @@ def play_round(
     Returns:
         the state after the round, and what happened in it.
     """
-    own = own_state(state)
-    p = algorithm.distribution(own, t)
+    inner = own_state(state)
+    p = algorithm.distribution(inner, t)
     if on_cpu() and uniforms.action.size < 2**18:
         p = jax.lax.optimization_barrier(p)  # held, where that costs little memory
     action = sample(p, uniforms.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
-    due, under_way = relay(state, algorithm.message(own), t)
+    due, under_way = relay(state, algorithm.message(inner), t)
     received = {
         name: mixer.combine(algorithm.leaves[name].combine, leaf, uniforms.edge)
         for name, leaf in due.items()
     }
-    after = algorithm.update(own, received, action, feedback, p, t)
+    after = algorithm.update(inner, received, action, feedback, p, t)
     return Relayed(after, under_way) if under_way else after, Play(p, action)
 
 
@@ -148,15 +148,15 @@ class Chunk(NamedTuple):
     Attributes:
         runs: R.
         rounds: C.
-        block: rounds played before what they leave is summed up; divides C.
-        ahead: generate the losses of a block at once: faster where they fit in memory.
+        stretch: rounds played before what they leave is summed up; divides C.
+        ahead: generate the losses of a stretch at once: faster where they fit in memory.
         checked: look for losses outside [0, 1].
         where: how the carry lies on devices.
     """
 
     runs: int
     rounds: int
-    block: int
+    stretch: int
     ahead: bool
     checked: bool
     where: Spread
@@ -186,20 +186,20 @@ def play_chunk(
     """
     global _traces
     _traces += 1
-    played = _Played(algorithm, mixer, losses, seed, chunk, carry.excess.shape[0])
-    times = first + jnp.arange(chunk.rounds, dtype="int32").reshape(-1, chunk.block)
+    loop = _Loop(algorithm, mixer, losses, seed, chunk, carry.excess.shape[0])
+    times = first + jnp.arange(chunk.rounds, dtype="int32").reshape(-1, chunk.stretch)
     given = None
     if not isinstance(losses, Problem):
-        given = jnp.swapaxes(losses, 1, 2).reshape(-1, chunk.block, *losses.shape[:0:-1])
-    zeros = jnp.zeros((chunk.runs, played.agents), carry.excess.dtype)
+        given = jnp.swapaxes(losses, 1, 2).reshape(-1, chunk.stretch, *losses.shape[:0:-1])
+    zeros = jnp.zeros((chunk.runs, loop.agents), carry.excess.dtype)
     start = (carry, AgentTotals(zeros, zeros))
-    (carry, totals), curves = jax.lax.scan(played.block, start, (times, given))
+    (carry, totals), curves = jax.lax.scan(loop.stretch, start, (times, given))
     carry = chunk.where.keep(carry)
     curves = jax.tree.map(lambda x: x.reshape(chunk.rounds, *x.shape[2:]), curves)
     return carry, curves, totals
 
 
-class _Played(NamedTuple):
+class _Loop(NamedTuple):
     """What stays the same in all rounds of a chunk; its methods are the bodies of the loops."""
 
     algorithm: AnyAlgorithm
@@ -209,10 +209,10 @@ class _Played(NamedTuple):
     chunk: Chunk
     agents: int
 
-    def block(
+    def stretch(
         self, before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]
     ) -> tuple[tuple[Carry, AgentTotals], Curves]:
-        """A block of rounds: what is known before is made at once, what they leave is summed up."""
+        """A stretch of rounds: what is known before is made at once, what they leave summed up."""
         (state, excess), totals = before
         times, given = now
         dtype = excess.dtype
@@ -260,7 +260,7 @@ class _Played(NamedTuple):
 
 
 def sum_up(plays: Plays, excess: Array) -> tuple[Array, Curves, AgentTotals]:
-    """What is kept of a block of rounds, and the excess after it.
+    """What is kept of a stretch of rounds, and the excess after it.
 
     All rounds at once: in the loop each of these sums would be a small step of its own.
     """

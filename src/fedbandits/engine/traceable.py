@@ -52,9 +52,9 @@ def explanation(error: Exception, algorithm: str) -> TypeError | None:
         return None
     done, instead = fault
     inside = [frame for frame in frames[methods[0] :] if not _within(frame, *_LIBRARIES)]
-    # Of one's own code, where there is some: a rate, say, that one of our methods calls.
-    own = [frame for frame in inside if not _within(frame, Path(__file__).parents[1])]
-    frame = (own or inside)[-1]
+    # Of the user's code, where there is some: a rate, say, that one of our methods calls.
+    users = [frame for frame in inside if not _within(frame, Path(__file__).parents[1])]
+    frame = (users or inside)[-1]
     return TypeError(
         f"{algorithm}.{frames[methods[0]].name} {done}, but while JAX compiles arrays have no "
         f"values yet: {frame.filename}, line {frame.lineno}: {frame.line}\n"

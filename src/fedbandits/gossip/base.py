@@ -70,8 +70,8 @@ class Gossip:
         if not isinstance(self.weights, float | np.ndarray):
             return self.weights
         sides = symmetric(self.network.agents, self.network.edges, self.edge_weights)
-        own = np.maximum(1 - sides.sum(axis=1), 0)  # rounding must not make it negative
-        return csr_array(diags_array(own) + sides)
+        diagonal = np.maximum(1 - sides.sum(axis=1), 0)  # rounding must not make it negative
+        return csr_array(diags_array(diagonal) + sides)
 
     @property
     def edge_weights(self) -> Floats:

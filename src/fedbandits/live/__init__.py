@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .blocking import BlockingAgent
     from .federation import Federation, Part
     from .journal import Journal
+    from .memory import Links, MemoryNetwork, MemoryStore, Partition
     from .observations import (
         ConflictingObservationError,
         ExpiredTicketError,
@@ -31,9 +32,13 @@ _LATER = {
     "ExpiredTicketError": "observations",
     "Federation": "federation",
     "Journal": "journal",
+    "Links": "memory",
+    "MemoryNetwork": "memory",
+    "MemoryStore": "memory",
     "Neighbour": "agent",
     "ObservationError": "observations",
     "Part": "federation",
+    "Partition": "memory",
     "StoppedError": "agent",
     "Store": "agent",
     "Ticket": "tickets",
@@ -49,9 +54,13 @@ __all__ = [
     "ExpiredTicketError",
     "Federation",
     "Journal",
+    "Links",
+    "MemoryNetwork",
+    "MemoryStore",
     "Neighbour",
     "ObservationError",
     "Part",
+    "Partition",
     "StoppedError",
     "Store",
     "Ticket",

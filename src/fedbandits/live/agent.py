@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import Counter
@@ -25,6 +26,8 @@ from .transport import Transport
 
 if TYPE_CHECKING:
     from .blocking import BlockingAgent
+
+_log = logging.getLogger("fedbandits.live")
 
 JITTER = 0.1
 """By how much of a period gossip is early or late, so that agents do not all speak at once."""
@@ -339,6 +342,7 @@ class Agent:
 
     async def _saved(self) -> None:
         """Wait until everything so far is on disk; concurrent callers share a commit."""
+        self._running()
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._pending.set()
@@ -357,15 +361,23 @@ class Agent:
             except asyncio.CancelledError:
                 self._waiting += waiting
                 raise
-            except BaseException as error:
+            except Exception as error:
+                _log.exception("%s could not save and stops", self.name)
                 self._fail(error, waiting)
                 return
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
-            if self._transport is not None:
-                for to, message in outbox:
-                    self._transport.send(to, message)
+            self._send(outbox)
+
+    def _send(self, outbox: list[tuple[str, bytes]]) -> None:
+        if self._transport is None:
+            return
+        for to, message in outbox:
+            try:
+                self._transport.send(to, message)
+            except Exception:  # a neighbour that cannot be reached must not stop the agent
+                _log.exception("%s could not send to %s", self.name, to)
 
     def _fail(self, error: BaseException, waiting: list[asyncio.Future[None]]) -> None:
         """What is in memory is ahead of the disk: nothing may be told any more."""

@@ -169,9 +169,15 @@ class Federation:
             expire_after = 3600
             expired_loss = 1.0
         """
+        from fedbandits.config.experiment import ConfigError
+
         from .federation_file import read_federation
 
-        return cls(**read_federation(Path(path)))
+        arguments = read_federation(Path(path))
+        try:
+            return cls(**arguments)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{path}: {error}") from error
 
 
 def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ VERSION = 1
 OVERHEAD = 160
 """Bytes of a message beside names and values, at most; measured by a test."""
 
+LARGEST = 1e15
+"""No sum of losses is larger, and sums of such numbers have digits left."""
+
 Vector: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = Mapping[str, Vector]
 """Numbers by the name of their leaf."""
@@ -155,8 +158,7 @@ def _unpacked(
                 f"{what} {name!r} has {len(content[name])} bytes; {size} numbers have {8 * size}"
             )
         vector = np.frombuffer(content[name], "<f8")
-        # A sum is finite only if all of it is, and is quicker to look at.
-        if not np.isfinite(vector.sum()) and not np.isfinite(vector).all():
-            raise RefusedError(f"{what} {name!r} has numbers that are not finite")
+        if not (np.abs(vector) <= LARGEST).all():  # nor NaN
+            raise RefusedError(f"{what} {name!r} has numbers beyond {LARGEST:g}, or none")
         found[name] = vector
     return found

@@ -20,6 +20,7 @@ from .searches import (
     bounded_diameter,
     count_components,
     hops,
+    joined_parts,
     laplacian_of,
     symmetric,
 )
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .searches import Sparse
+
+_FEW_EDGES = 1_000
+"""With so many, SciPy is not worth loading; nor does a live agent have it."""
 
 _LABELLED_AGENTS = 60
 _SPRING_AGENTS = 500
@@ -114,6 +118,8 @@ class Network:
         """How many connected parts there are."""
         if self.closed_form is not None:
             return 1
+        if len(self.edges) <= _FEW_EDGES:
+            return joined_parts(self.agents, self.edges)
         return count_components(self.adjacency)
 
     @property

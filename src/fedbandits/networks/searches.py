@@ -40,6 +40,23 @@ def count_components(matrix: Sparse) -> int:
     return int(connected_components(matrix, directed=False)[0])
 
 
+def joined_parts(agents: int, edges: Ints) -> int:
+    """The number of connected parts of a small graph, which takes no SciPy.
+
+    Example:
+        >>> joined_parts(4, np.array([[0, 1], [2, 3]]))
+        2
+    """
+    part = list(range(agents))
+    for u, v in edges.tolist():
+        while part[u] != u:
+            part[u] = u = part[part[u]]
+        while part[v] != v:
+            part[v] = v = part[part[v]]
+        part[max(u, v)] = min(u, v)
+    return sum(agent == root for agent, root in enumerate(part))
+
+
 def hops(matrix: Sparse, source: int) -> npt.NDArray[np.int32]:
     """[N] distances from `source` on a symmetric matrix's graph; -1 where there is no way."""
     from scipy.sparse.csgraph import breadth_first_order

@@ -89,21 +89,21 @@ def _lobpcg(
     n = laplacian.shape[0]
     scale = float(start[:, 0] @ (laplacian @ start[:, 0])) / float(start[:, 0] @ start[:, 0])
     inverse = preconditioner(laplacian, scale)
-    block, ones = start, np.ones((n, 1))
+    vectors, ones = start, np.ones((n, 1))
     for _ in range(12):
         with warnings.catch_warnings():  # it warns when it stops early; checked just below
             warnings.simplefilter("ignore")
             found: Any = lobpcg(
-                laplacian, block, M=inverse, Y=ones, largest=False, maxiter=40,
+                laplacian, vectors, M=inverse, Y=ones, largest=False, maxiter=40,
                 tol=accuracy * scale / 5,
             )  # fmt: skip
         order = np.argsort(found[0])
-        values, block = found[0][order], found[1][:, order]
-        residual = np.linalg.norm(laplacian @ block - block * values, axis=0)
+        values, vectors = found[0][order], found[1][:, order]
+        residual = np.linalg.norm(laplacian @ vectors - vectors * values, axis=0)
         if (residual <= accuracy * values)[:count].all():
-            return values[:count], block[:, :count], True
+            return values[:count], vectors[:, :count], True
         scale = min(scale, float(values[0]))
-    return values[:count], block[:, :count], False
+    return values[:count], vectors[:, :count], False
 
 
 # Each takes the Laplacian and about its smallest non-zero eigenvalue.

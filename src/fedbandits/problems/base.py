@@ -158,20 +158,20 @@ def check_sizes(agents: Any, arms: Any, horizon: Any) -> tuple[int, int, int]:
     return sizes
 
 
-def check_losses(block: np.ndarray[Any, Any], first: int, problem: Problem) -> None:
+def check_losses(losses: np.ndarray[Any, Any], first: int, problem: Problem) -> None:
     """Refuse losses outside [0, 1] or NaN, naming round, agent and arm of the first.
 
     Args:
-        block: losses of consecutive rounds, `[C, N, K]`.
-        first: the round of the block's first row.
+        losses: of consecutive rounds, `[C, N, K]`.
+        first: the round of their first row.
         problem: where they come from.
     """
-    bad = ~((block >= 0) & (block <= 1))  # NaN fails both
+    bad = ~((losses >= 0) & (losses <= 1))  # NaN fails both
     if bad.any():
         row, v, i = (int(index) for index in np.argwhere(bad)[0])
         raise ValueError(
             f"{problem.title}: {problem.cell(first + row, v, i)} is "
-            f"{problem.out_of_range(float(block[row, v, i]))}"
+            f"{problem.out_of_range(float(losses[row, v, i]))}"
         )
 
 

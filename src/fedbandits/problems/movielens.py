@@ -135,9 +135,9 @@ def movielens(
     agent, which, half_stars = agent[order], which[keep][order], ratings.half_stars[keep][order]
     sequences, counts = [], []
     for of_genre in member.T:
-        mine = of_genre[which]
-        sequences.append(half_stars[mine])
-        counts.append(np.bincount(agent[mine], minlength=int(agents.sum())))
+        rated = of_genre[which]
+        sequences.append(half_stars[rated])
+        counts.append(np.bincount(agent[rated], minlength=int(agents.sum())))
     count = np.stack(counts)
     start = (np.cumsum(count) - count.ravel()).reshape(count.shape)
     names = tuple(str(name) for name in users[agents])

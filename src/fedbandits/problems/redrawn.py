@@ -1,20 +1,10 @@
-"""The same problem with its losses drawn anew, where a seed draws them."""
+"""Seeds by which the losses of a problem are drawn anew, where a seed draws them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .base import Problem
-
-
-def draws_losses(problem: Problem) -> bool:
-    """Whether another seed gives other losses."""
-    return problem.loss_seed is not None
-
-
-def redraw(problem: Problem, seed: int) -> Problem:
-    """The same instance with its losses drawn anew; itself where losses are not drawn."""
-    return problem.redraw(seed)
 
 
 def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
@@ -25,8 +15,8 @@ def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
         >>> loss_seeds(fb.problems.activated_bernoulli(4, 3, 100, seed=7), 3)
         (7, 1009178997, 4255937140)
     """
-    own = problem.loss_seed
-    if own is None:
+    first = problem.loss_seed
+    if first is None:
         raise ValueError(
             f"the losses of {problem.title} are not drawn by a seed, so there is one draw of them "
             "alone; leave draws out, or give runs, which draw the agents' randomness anew. A "
@@ -34,5 +24,5 @@ def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
             "says `loss_seed` and `redraw`"
         )
     # Words that are the same are rare; some more are always enough.
-    words = np.random.SeedSequence([own, 2]).generate_state(draws + 8)
-    return tuple(dict.fromkeys([own, *(int(word) for word in words)]))[:draws]
+    words = np.random.SeedSequence([first, 2]).generate_state(draws + 8)
+    return tuple(dict.fromkeys([first, *(int(word) for word in words)]))[:draws]

@@ -46,8 +46,8 @@ class Columns(NamedTuple):
     value: str
     rewards: bool
 
-    def cell(self, when: Any, agent: Any, arm: Any) -> str:
-        """One cell in the table's own words."""
+    def place(self, when: Any, agent: Any, arm: Any) -> str:
+        """Where a value is, in the table's own words."""
         return f"{self.time} {when}, {self.agent} {agent}, {self.arm} {arm}"
 
 
@@ -65,10 +65,10 @@ class Table(Stored):
         assert self.agent_names is not None
         assert self.arm_names is not None
         named, when = self.columns, self.times.iloc[[t - 1]].astype(str).iloc[0]
-        own = f"{when} (round {t})"
+        time = f"{when} (round {t})"
         if (named.time, when) == ("time", str(t)):
-            named, own = named._replace(time="round"), when
-        place = named.cell(own, self.agent_names[v], self.arm_names[i])
+            named, time = named._replace(time="round"), when
+        place = named.place(time, self.agent_names[v], self.arm_names[i])
         return f"the {named.value} at {place}"
 
     def out_of_range(self, loss: float) -> str:
@@ -137,10 +137,10 @@ def from_table(
     i, arm_names = _numbered(frame[named.arm], "arms", arms)
     sizes = check_sizes(len(agent_names), len(arm_names), len(times))
     tensor = np.full((len(times), len(agent_names), len(arm_names)), np.nan)
-    cells = np.asarray(np.ravel_multi_index((t, v, i), tensor.shape))
+    places = np.asarray(np.ravel_multi_index((t, v, i), tensor.shape))
     rows = np.flatnonzero(~np.isnan(values))
-    _refuse_duplicates(cells, rows, frame, named)
-    tensor.ravel()[cells[rows]] = values[rows]
+    _refuse_duplicates(places, rows, frame, named)
+    tensor.ravel()[places[rows]] = values[rows]
     empty = np.isnan(tensor)
     problem = Table(
         *sizes,
@@ -183,27 +183,27 @@ def _read(table: Any) -> pd.DataFrame:
 
 def _columns(frame: pd.DataFrame, given: Mapping[str, str] | None) -> Columns:
     """Which column is what; refuses what is missing, there twice, or without a row."""
-    own = {} if given is None else given
-    if not isinstance(own, Mapping):
+    chosen = {} if given is None else given
+    if not isinstance(chosen, Mapping):
         raise TypeError(f"columns must be a table such as {{'time': 'date'}}, not {given!r}")
-    for role, name in own.items():
+    for role, name in chosen.items():
         if role not in ROLES:
             turned = f": write {{{name!r}: {role!r}}}" if name in ROLES else ""
             raise ValueError(
                 f"columns says what {role!r} is{turned}; it names the table's column for each of "
                 f"{', '.join(ROLES[:-1])} or {ROLES[-1]}"
             )
-    if "loss" in own and "reward" in own:
+    if "loss" in chosen and "reward" in chosen:
         raise ValueError("columns names a loss and a reward; name the one to play for")
     there = list(frame.columns)
-    rewards = "reward" in own or ("loss" not in {*own, *there} and "reward" in there)
+    rewards = "reward" in chosen or ("loss" not in {*chosen, *there} and "reward" in there)
     value = "reward" if rewards else "loss"
-    names = [own.get(role, role) for role in (*ROLES[:3], value)]
+    names = [chosen.get(role, role) for role in (*ROLES[:3], value)]
     for role, name in zip((*ROLES[:3], value), names, strict=True):
         if there.count(name) > 1:
             raise ValueError(f"the table has more than one column {name!r}; rename all but one")
         if name not in there:
-            asked = f", which columns names as the {role}" if role in own else ""
+            asked = f", which columns names as the {role}" if role in chosen else ""
             wanted = "'loss': ... or 'reward'" if role == "loss" else repr(role)
             raise ValueError(
                 f"the table has no column {name!r}{asked}; it has {', '.join(map(str, there))}. "
@@ -246,14 +246,14 @@ def _values(
     bad = np.flatnonzero(np.isnan(values) & ~(column.isna().to_numpy() & allow_empty))
     if bad.size:
         row = int(bad[0])
-        cell = named.cell(*(frame[name].iloc[row] for name in named[:3]))
+        place = named.place(*(frame[name].iloc[row] for name in named[:3]))
         found = column.iloc[row]
         fault = (
             "empty; say what stands for missing values with missing="
             if pd.isna(found)
             else f"{found!r}, not a number"
         )
-        raise ValueError(f"the table's {named.value} in row {row + 1} ({cell}) is {fault}")
+        raise ValueError(f"the table's {named.value} in row {row + 1} ({place}) is {fault}")
     return values
 
 
@@ -336,16 +336,16 @@ def _numbered(
 
 
 def _refuse_duplicates(
-    cells: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], frame: pd.DataFrame, named: Columns
+    places: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], frame: pd.DataFrame, named: Columns
 ) -> None:
     import pandas as pd
 
-    again = pd.Series(cells[rows]).duplicated()
+    again = pd.Series(places[rows]).duplicated()
     if again.any():
         row = int(rows[again.argmax()])
-        cell = named.cell(*(frame[name].iloc[row] for name in named[:3]))
+        place = named.place(*(frame[name].iloc[row] for name in named[:3]))
         raise ValueError(
-            f"the table has more than one {named.value} for {cell}: the second is in row {row + 1}"
+            f"the table has more than one {named.value} for {place}: the second is in row {row + 1}"
         )
 
 
@@ -388,9 +388,9 @@ def _what_was_filled(
 ) -> str:
     """How many cells had no value, and whose name has few rows of its own, perhaps by mistake."""
     filling = f"{policy:g}" if isinstance(policy, float) else repr(policy)
-    said = f"missing={filling} filled {int(empty.sum())} of {empty.size} cells"
+    message = f"missing={filling} filled {int(empty.sum())} of {empty.size} cells"
     if empty.mean() > 0.5:  # as of most names in a log that has one arm of each agent and time
-        return said
+        return message
     for column, names, others in (
         (problem.columns.agent, problem.agent_names, (0, 2)),
         (problem.columns.arm, problem.arm_names, (0, 1)),
@@ -399,6 +399,6 @@ def _what_was_filled(
         worst = int(share.argmax())
         if share[worst] > 0.5:
             assert names is not None
-            cells = f"{counts[worst]} of {empty.size // len(counts)} cells"
-            said += f"; {column} {names[worst]!r} has {cells} filled: a misspelt name?"
-    return said
+            count = f"{counts[worst]} of {empty.size // len(counts)} cells"
+            message += f"; {column} {names[worst]!r} has {count} filled: a misspelt name?"
+    return message

@@ -49,14 +49,16 @@ def gossip_of(result: Result) -> Gossip:
 
 def checked(result: Result, given: Gossip) -> Gossip:
     """A gossip given for a result, refused if another one was simulated."""
-    ours = {
+    described = {
         "network": {"name": given.network.family, **describe(given.network.parameters)},
         "gossip": {"name": given.rule, **describe(given.parameters)},
     }
-    for what, mine in ours.items():
-        theirs = result.config[what]
-        if theirs is not None and theirs != mine:
-            raise ValueError(f"the result was simulated with the {what} {theirs}, not {mine}")
+    for what, description in described.items():
+        simulated = result.config[what]
+        if simulated is not None and simulated != description:
+            raise ValueError(
+                f"the result was simulated with the {what} {simulated}, not {description}"
+            )
     agents = result.dataset.sizes["agent"]
     if given.network.agents != agents:
         raise ValueError(

@@ -68,9 +68,10 @@ def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None
     parts = [[name] for name in names]
     for name in dict.fromkeys(names):
         alike = {i: _configuration(results[i]) for i, other in enumerate(names) if other == name}
-        for key in dict.fromkeys(key for said in alike.values() for key in said):
+        for key in dict.fromkeys(key for words in alike.values() for key in words):
             more = {
-                i: [*parts[i], said[key]] if key in said else parts[i] for i, said in alike.items()
+                i: [*parts[i], words[key]] if key in words else parts[i]
+                for i, words in alike.items()
             }
             if _kinds(more.values()) > _kinds(parts[i] for i in alike):
                 for i, longer in more.items():
@@ -91,32 +92,32 @@ def _configuration(result: Result) -> dict[str, str]:
     sections = {key: config.pop(key) or {} for key in ("algorithm", "network", "gossip", "problem")}
     kind, problem = _unwrapped(sections["problem"])
     version = config.pop("version", "unknown")
-    said = {
+    words = {
         f"algorithm.{key}": f"{key}={_short(value)}"
         for key, value in sections["algorithm"].items()
         if key != "name"
     }
-    said |= {key: _short(sections[key] or f"no {key}") for key in ("network", "gossip")}
-    said["problem"] = kind
+    words |= {key: _short(sections[key] or f"no {key}") for key in ("network", "gossip")}
+    words["problem"] = kind
     contents = kind.removeprefix("from_")  # a table or tensor is known by its hash
-    said |= {
+    words |= {
         f"problem.{key}": f"{contents} {_short(value)}"
         if key == "sha256"
         else f"problem.{key}={_short(value)}"
         for key, value in problem.items()
     }
-    said |= {key: f"{key}={_short(value)}" for key, value in config.items()}
-    said["against"] = f"against the {result.dataset.attrs['against']} best arm"
-    return said | {"version": f"version {version}"}
+    words |= {key: f"{key}={_short(value)}" for key, value in config.items()}
+    words["against"] = f"against the {result.dataset.attrs['against']} best arm"
+    return words | {"version": f"version {version}"}
 
 
 def _unwrapped(problem: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """What a problem is called, and its other keys; of one inside another both have theirs."""
-    own = {key: value for key, value in problem.items() if key not in ("name", "problem")}
+    keys = {key: value for key, value in problem.items() if key not in ("name", "problem")}
     if "problem" not in problem:
-        return str(problem.get("name")), own
+        return str(problem.get("name")), keys
     name, inside = _unwrapped(problem["problem"])
-    return name, inside | own
+    return name, inside | keys
 
 
 def _short(value: Any) -> str:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.version import __version__
 
-from .batches import Batch, workshop_of
-from .run import Played, in_one_line, play_batch
+from .run import Outcome, in_one_line, play_cells
 from .store import SweepError
+from .workshop import Parcel, workshop_of
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -50,12 +50,12 @@ def check_address(scheduler: str) -> None:
 
 
 def play_on_cluster(
-    batches: Mapping[int, Batch], scheduler: str
-) -> Generator[tuple[int, list[Played]]]:
+    parcels: Mapping[int, Parcel], scheduler: str
+) -> Generator[tuple[int, list[Outcome]]]:
     """The outcomes of batches by number, in the order in which they are finished.
 
     Args:
-        batches: what to play.
+        parcels: what to play.
         scheduler: its address, such as `tcp://127.0.0.1:8786`.
     """
     with _silent_dask():
@@ -66,15 +66,15 @@ def play_on_cluster(
             _check_workers(client, scheduler)
             numbers = {
                 client.submit(
-                    play_on_worker, batch._asdict(), __version__, pure=False, retries=RETRIES
+                    play_on_worker, parcel._asdict(), __version__, pure=False, retries=RETRIES
                 ): number
-                for number, batch in batches.items()
+                for number, parcel in parcels.items()
             }
             finished: Any = as_completed(numbers, loop=client.loop)
             for future in finished:
                 # Popped, since a worker keeps a result as long as somebody holds its future.
                 number = numbers.pop(future)
-                yield number, _outcome(future, len(batches[number].configs), scheduler)
+                yield number, _outcome(future, len(parcels[number].configs), scheduler)
                 del future
         finally:
             client.close(timeout=2)
@@ -83,7 +83,7 @@ def play_on_cluster(
 @contextmanager
 def _silent_dask() -> Iterator[None]:
     """Keep Dask's own lines out of the output: what matters is raised, in our words."""
-    with suppress(ImportError):  # said where it is needed
+    with suppress(ImportError):  # `_connect` needs it, and names it if it is missing
         import distributed  # noqa: F401  # it sets levels of its own when imported
     theirs = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     levels = [one.level for one in theirs]
@@ -96,12 +96,12 @@ def _silent_dask() -> Iterator[None]:
             one.setLevel(level)
 
 
-def play_on_worker(batch: dict[str, Any], version: str) -> list[Played]:
+def play_on_worker(parcel: dict[str, Any], version: str) -> list[Outcome]:
     """Play a batch, if the worker is of the version that asks for it."""
     if version != __version__:  # a worker that came after the others had been asked
         raise VersionError(f"a worker has fedbandits {__version__}, and this is {version}")
-    sent = Batch(**batch)
-    return play_batch(sent, workshop_of(sent.source))
+    sent = Parcel(**parcel)
+    return play_cells(sent, workshop_of(sent.source))
 
 
 def _connect(scheduler: str) -> Client:
@@ -134,16 +134,16 @@ def _check_workers(client: Client, scheduler: str) -> None:
             )
 
 
-def _outcome(future: Future[Any], cells: int, scheduler: str) -> list[Played]:
+def _outcome(future: Future[Any], cells: int, scheduler: str) -> list[Outcome]:
     """What came of a batch of so many cells."""
     try:
-        return [Played(*played) for played in future.result()]
+        return [Outcome(*outcome) for outcome in future.result()]
     except VersionError as error:
         raise SweepError(f"{error}; install the same on all workers") from error
     except (CancelledError, OSError) as error:  # errors of the cells themselves are outcomes
         raise _lost(scheduler) from error
     except Exception as error:  # such as a batch that every worker dies of
-        return [Played(None, in_one_line(error))] * cells
+        return [Outcome(None, in_one_line(error))] * cells
 
 
 def _lost(scheduler: str) -> SweepError:

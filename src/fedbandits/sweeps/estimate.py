@@ -99,7 +99,7 @@ def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
     store.check(folder, manifest, force=force)
     done = set() if force else {cell.hash for cell in store.status(folder, manifest).done}
     traces = {name: store.Trace("", "") for name in plan.hashes if name not in done}
-    batches = [plan.workshop(task.batch) for task in tasks_of(plan, folder, traces).values()]
+    batches = [plan.workshop(task.parcel) for task in tasks_of(plan, folder, traces).values()]
     kinds = _kinds(batches)
     costs, rounds = _costs(kinds)
     return Estimate(

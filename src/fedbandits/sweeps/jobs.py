@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,11 +24,12 @@ from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
 from fedbandits.common import interrupts
+from fedbandits.config.experiment import Experiment
 
-from .batches import Batch, Workshop
 from .run import POLL, play_here
 from .sharing import Missing, Task
 from .store import SweepError, Trace
+from .workshop import Parcel, Unpack, Workshop
 
 logger = logging.getLogger("fedbandits")
 
@@ -39,7 +41,7 @@ class Worker(NamedTuple):
     """A process that plays, and the file where it says why it stopped."""
 
     process: subprocess.Popen[str]
-    said: IO[str]
+    output: IO[str]
 
 
 def play_in_processes(tasks: Mapping[int, Task], jobs: int) -> Generator[int]:
@@ -70,8 +72,8 @@ def play_in_processes(tasks: Mapping[int, Task], jobs: int) -> Generator[int]:
 def _look_at(ended: Sequence[Worker], left: Mapping[int, Task], running: Sequence[Worker]) -> None:
     """Stop where a process says why it could not go on, or where none is left."""
     for worker in ended:
-        worker.said.seek(0)
-        reason = worker.said.read().strip()
+        worker.output.seek(0)
+        reason = worker.output.read().strip()
         if reason:
             raise SweepError(reason)
         if worker.process.returncode and running and left:
@@ -89,17 +91,17 @@ def _end(worker: Worker) -> str:
 
 @contextmanager
 def _workers(tasks: Mapping[int, Task], jobs: int) -> Iterator[list[Worker]]:
-    """Processes at work; all of them have ended when the block has."""
+    """Processes at work; all of them have ended when the `with` block has."""
     workers: list[Worker] = []
     given = _written(tasks) + "\n"
     with ExitStack() as files:
         try:
             for _ in range(jobs):
-                said = files.enter_context(TemporaryFile("w+"))
+                output = files.enter_context(TemporaryFile("w+"))
                 process = subprocess.Popen(
-                    COMMAND, stdin=subprocess.PIPE, stdout=said, text=True, start_new_session=True
+                    COMMAND, stdin=subprocess.PIPE, stdout=output, text=True, start_new_session=True
                 )
-                workers.append(Worker(process, said))
+                workers.append(Worker(process, output))
             for worker in workers:
                 assert worker.process.stdin is not None
                 with suppress(BrokenPipeError):  # it is gone already, which is noticed later
@@ -132,7 +134,7 @@ def _wait_for(processes: Sequence[subprocess.Popen[str]]) -> None:
 
 def _written(tasks: Mapping[int, Task]) -> str:
     plain = {
-        number: [str(task.folder.resolve()), task.batch, task.missing]
+        number: [str(task.folder.resolve()), task.parcel, task.missing]
         for number, task in tasks.items()
     }
     return json.dumps(plain)
@@ -143,21 +145,21 @@ def _read(text: str) -> dict[int, Task]:
     return {
         int(number): Task(
             Path(folder),
-            Batch(*batch),
+            Parcel(*parcel),
             {name: Missing(title, Trace(*before)) for name, (title, before) in missing.items()},
         )
-        for number, (folder, batch, missing) in json.loads(text).items()
+        for number, (folder, parcel, missing) in json.loads(text).items()
     }
 
 
 def main() -> int:
     """A process that plays: tasks come by standard input, results go to the folder."""
     tasks = _read(sys.stdin.readline())
-    (source,) = {task.batch.source for task in tasks.values()}
+    (source,) = {task.parcel.source for task in tasks.values()}
     try:
         with interrupts.command():
             threading.Thread(target=_stop_with_parent, daemon=True).start()
-            for _ in play_here(tasks, Workshop(source)):
+            for _ in play_here(tasks, _silent(Workshop(source))):
                 pass
     except KeyboardInterrupt:
         return 130
@@ -165,6 +167,17 @@ def main() -> int:
         sys.stdout.write(str(error))
         return 1
     return 0
+
+
+def _silent(unpack: Unpack) -> Unpack:
+    """Without warnings: the process that planned has built the same cells, and has given them."""
+
+    def silently(parcel: Parcel) -> Sequence[Experiment]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return unpack(parcel)
+
+    return silently
 
 
 def _stop_with_parent() -> None:

@@ -37,10 +37,10 @@ def final_regret(folder: Path, cell: store.StoredCell) -> FinalRegret:
     return FinalRegret(*(float(x) for x in band(at_end)))
 
 
-def as_csv(folder: Path, manifest: store.Manifest, said: store.Status) -> str:
+def as_csv(folder: Path, manifest: store.Manifest, status: store.Status) -> str:
     """All cells, in their order: the axes, the status, regret at T, the error, the file."""
-    done = {cell.hash for cell in said.done}
-    errors = {cell.hash: error for cell, error in said.failed}
+    done = {cell.hash for cell in status.done}
+    errors = {cell.hash: error for cell, error in status.failed}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     regret = ["final_regret", "final_regret_low", "final_regret_high"]
@@ -51,8 +51,8 @@ def as_csv(folder: Path, manifest: store.Manifest, said: store.Status) -> str:
             path = store.cell_path(folder, cell.hash)
             rows.writerow([*values, "done", *final_regret(folder, cell), "", path])
         else:
-            status = "failed" if cell.hash in errors else "missing"
-            rows.writerow([*values, status, "", "", "", errors.get(cell.hash, ""), ""])
+            how = "failed" if cell.hash in errors else "missing"
+            rows.writerow([*values, how, "", "", "", errors.get(cell.hash, ""), ""])
     return text.getvalue()
 
 
@@ -77,24 +77,24 @@ def curves(paths: Sequence[Path]) -> list[tuple[Path, str]]:
 
 def _curves_of(folder: Path) -> list[tuple[Path, str]]:
     manifest = store.read_manifest(folder)
-    said = store.status(folder, manifest)
-    if not said.done:
+    status = store.status(folder, manifest)
+    if not status.done:
         raise ValueError(
             f"none of the {len(manifest.cells)} cells in {folder} is done; play them with "
             f"{store.shown_command(manifest, folder)}"
         )
-    missing = len(manifest.cells) - len(said.done)
+    missing = len(manifest.cells) - len(status.done)
     if missing:
         logger.warning("%d of %d cells are not done and not drawn", missing, len(manifest.cells))
     names = _names(manifest)
-    rows = [[label(value) for value in cell.values.values()] for cell in said.done]
+    rows = [[label(value) for value in cell.values.values()] for cell in status.done]
     varies = [len(set(column)) > 1 for column in zip(*rows, strict=True)]
     return [
         (
             store.cell_path(folder, cell.hash),
             ", ".join(f"{n}={v}" for n, v, kept in zip(names, row, varies, strict=True) if kept),
         )
-        for cell, row in zip(said.done, rows, strict=True)
+        for cell, row in zip(status.done, rows, strict=True)
     ]
 
 

@@ -60,11 +60,11 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     sizes = [len(axis.values) for axis in manifest.axes]
     dimensions = [axis.names[0] for axis in manifest.axes]
     data: dict[str, Any] = {}
-    for name, own in wanted.items():
-        if not set(own) & set(left_out):
-            inside = {dimension: coordinates[dimension] for dimension in own}
-            data[name] = ([*dimensions, *own], _stacked(cells, name, sizes, inside))
-    used = {dimension for own, _ in data.values() for dimension in own}
+    for name, inner in wanted.items():
+        if not set(inner) & set(left_out):
+            inside = {dimension: coordinates[dimension] for dimension in inner}
+            data[name] = ([*dimensions, *inner], _stacked(cells, name, sizes, inside))
+    used = {dimension for every, _ in data.values() for dimension in every}
     coords: dict[str, Any] = {k: v for k, v in coordinates.items() if k in used}
     if "time" in used:
         done = [cell.hash for cell in manifest.cells if tuple(cell.position) in cells]
@@ -94,21 +94,21 @@ def _wanted(variables: Sequence[str] | None) -> list[str]:
 
 
 def _dimensions(name: str, manifest: store.Manifest) -> tuple[str, ...]:
-    own = ("run",) if name in FINAL else DIMENSIONS[name]
-    return ("draw", *own) if "draws" in manifest.config else own
+    inner = ("run",) if name in FINAL else DIMENSIONS[name]
+    return ("draw", *inner) if "draws" in manifest.config else inner
 
 
 def _read(
     folder: Path, manifest: store.Manifest, wanted: Mapping[str, tuple[str, ...]]
 ) -> dict[Position, tuple[Values, str]]:
     """The finished cells by position: their values, and what their regret is against."""
-    said = store.status(folder, manifest)
-    for path, fault in said.damaged:
+    status = store.status(folder, manifest)
+    for path, fault in status.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
     names = {FINAL.get(name, name) for name in wanted}
-    names.update(dimension for own in wanted.values() for dimension in own)
+    names.update(dimension for inner in wanted.values() for dimension in inner)
     cells: dict[Position, tuple[Values, str]] = {}
-    for cell in said.done:
+    for cell in status.done:
         path = store.cell_path(folder, cell.hash)
         try:
             values, against = read_arrays(path, sorted(names))
@@ -189,13 +189,13 @@ def _stacked(
     given = [values[name] for values, _ in cells.values()]
     whole = sum(values.size for values in given) == np.prod(shape)
     stacked = np.full(shape, 0 if whole else np.nan, given[0].dtype if whole else np.float64)
-    for position, (own, _) in cells.items():
+    for position, (values, _) in cells.items():
         # Joined coordinates are sorted, so this finds each of the cell's among them.
         places = [
-            np.searchsorted(all_, own[d]) if d in JOINED else np.arange(len(all_))
+            np.searchsorted(all_, values[d]) if d in JOINED else np.arange(len(all_))
             for d, all_ in inside.items()
         ]
-        stacked[position][np.ix_(*places)] = own[name]
+        stacked[position][np.ix_(*places)] = values[name]
     return stacked
 
 

@@ -13,8 +13,8 @@ from fedbandits.config.expansion import Cell, Sweep
 from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.config.identity import Contents
 
-from .batches import Batch, Workshop
 from .identity import cell_hash, shape_of
+from .workshop import Parcel, Workshop
 
 MOST_CELLS = 8
 """Cells of a batch: what is lost at most when a machine is."""
@@ -34,7 +34,7 @@ class Plan:
         hashes: the name of every cell.
         batches: numbers of the cells that are played together. They depend on the whole sweep and
             on nothing else, so that a cell's numbers do not depend on what was done before.
-        workshop: gives what the cells of a batch describe.
+        workshop: gives what the cells of a parcel describe.
     """
 
     source: Path
@@ -44,11 +44,11 @@ class Plan:
     batches: tuple[tuple[int, ...], ...]
     workshop: Workshop
 
-    def batch(self, number: int) -> Batch:
-        """The cells that are played together, as plain data."""
+    def parcel(self, number: int) -> Parcel:
+        """The cells of a batch, as plain data."""
         cells = self.batches[number]
         configs = [self.sweep.cells[i].config for i in cells]
-        return Batch(str(self.source.resolve()), configs, [self.hashes[i] for i in cells])
+        return Parcel(str(self.source.resolve()), configs, [self.hashes[i] for i in cells])
 
 
 def make_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:

@@ -17,7 +17,6 @@ from fedbandits.common.interrupts import calm
 from fedbandits.config.experiment import Experiment
 
 from . import store
-from .batches import Batch, Experiments
 from .plan import Plan
 from .progress import CellProgress
 from .sharing import (
@@ -30,6 +29,7 @@ from .sharing import (
     refuse_if_kept_for_cluster,
 )
 from .store import SweepError
+from .workshop import Parcel, Unpack
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,7 +43,7 @@ POLL = 0.2
 """Seconds between two looks at what other processes have done."""
 
 
-class Played(NamedTuple):
+class Outcome(NamedTuple):
     """What came of a cell: its dataset, or why it failed."""
 
     dataset: xr.Dataset | None
@@ -121,7 +121,7 @@ def tasks_of(plan: Plan, folder: Path, missing: Mapping[str, store.Trace]) -> di
         titles = {plan.hashes[i]: plan.sweep.cells[i].title for i in numbers}
         wanted = {k: Missing(title, missing[k]) for k, title in titles.items() if k in missing}
         if wanted:
-            tasks[number] = Task(folder, plan.batch(number), wanted)
+            tasks[number] = Task(folder, plan.parcel(number), wanted)
     return tasks
 
 
@@ -134,9 +134,9 @@ def _play(
     if scheduler is not None:
         from .cluster import play_on_cluster
 
-        batches = {number: task.batch for number, task in tasks.items()}
+        parcels = {number: task.parcel for number, task in tasks.items()}
         with kept_for_cluster(folder, tasks.values()):
-            for number, outcomes in play_on_cluster(batches, scheduler):
+            for number, outcomes in play_on_cluster(parcels, scheduler):
                 _save(tasks[number], outcomes)
                 yield number
         return
@@ -149,12 +149,12 @@ def _play(
         yield from play_here(tasks, plan.workshop)
 
 
-def play_here(tasks: Mapping[int, Task], experiments: Experiments) -> Generator[int]:
+def play_here(tasks: Mapping[int, Task], unpack: Unpack) -> Generator[int]:
     """Play, in this process, batches that no other process plays; wait for those that others do.
 
     Args:
         tasks: batches by number.
-        experiments: gives what their cells describe.
+        unpack: gives what their cells describe.
 
     Yields:
         the number of each batch as soon as all its cells are done or have failed.
@@ -166,11 +166,11 @@ def play_here(tasks: Mapping[int, Task], experiments: Experiments) -> Generator[
         for number, task in tasks.items():
             if number in left:
                 refuse_if_kept_for_cluster(task.folder)  # it may have come since
-                with claimed(task.place) as mine:
-                    if not mine:
+                with claimed(task.place) as free:
+                    if not free:
                         continue
                     if not task.settled():
-                        _save(task, play_batch(task.batch, experiments, task.place))
+                        _save(task, play_cells(task.parcel, unpack, task.place))
                     leave(task.place)
                 del left[number]
                 yield number
@@ -181,9 +181,9 @@ def play_here(tasks: Mapping[int, Task], experiments: Experiments) -> Generator[
             time.sleep(POLL)
 
 
-def _save(task: Task, outcomes: Sequence[Played]) -> None:
+def _save(task: Task, outcomes: Sequence[Outcome]) -> None:
     """Write those cells of a batch that are missing, all of them whatever signal comes."""
-    found = zip(task.batch.hashes, outcomes, strict=True)
+    found = zip(task.parcel.hashes, outcomes, strict=True)
     try:
         with calm():
             for name, outcome in ((n, outcome) for n, outcome in found if n in task.missing):
@@ -213,14 +213,12 @@ def _safe(
     )
 
 
-def play_batch(
-    batch: Batch, experiments: Experiments, checkpoint: Path | None = None
-) -> list[Played]:
+def play_cells(parcel: Parcel, unpack: Unpack, checkpoint: Path | None = None) -> list[Outcome]:
     """Play the cells of a batch by one call; if it fails, one by one to find which of them does.
 
     Args:
-        batch: cells that differ in numbers of their algorithms alone.
-        experiments: gives what they describe.
+        parcel: cells that differ in numbers of their algorithms alone.
+        unpack: gives what they describe.
         checkpoint: folder from which it goes on if it was interrupted. If it then fails, it starts
             anew: that may be the checkpoint's fault.
 
@@ -228,9 +226,9 @@ def play_batch(
         what came of each, in their order.
     """
     try:
-        cells = experiments(batch)
+        cells = unpack(parcel)
     except Exception as error:  # whatever it is, other batches may be fine
-        return [Played(None, in_one_line(error))] * len(batch.hashes)
+        return [Outcome(None, in_one_line(error))] * len(parcel.hashes)
     resumed = checkpoint is not None and any(kept_in(checkpoint))
     together = _attempt(cells, checkpoint)
     if together[0].dataset is None and checkpoint is not None and resumed:
@@ -247,16 +245,16 @@ def play_batch(
     return alone
 
 
-def _attempt(cells: Sequence[Experiment], checkpoint: Path | None = None) -> list[Played]:
+def _attempt(cells: Sequence[Experiment], checkpoint: Path | None = None) -> list[Outcome]:
     """The results of all cells, or for all of them the same error."""
     from fedbandits.engine.checkpoint import CheckpointError
 
     try:
-        return [Played(result.dataset) for result in _simulate(cells, checkpoint)]
+        return [Outcome(result.dataset) for result in _simulate(cells, checkpoint)]
     except CheckpointError:  # no cell's fault, and no other batch would fare better
         raise
     except Exception as error:  # as above
-        return [Played(None, in_one_line(error))] * len(cells)
+        return [Outcome(None, in_one_line(error))] * len(cells)
 
 
 def in_one_line(error: Exception) -> str:

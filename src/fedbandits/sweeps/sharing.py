@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import store
-from .batches import Batch
 from .store import SweepError, Trace
+from .workshop import Parcel
 
 UNDER_WAY = "under_way"
 """The folder of what is being played, inside the sweep's."""
@@ -39,18 +39,18 @@ class Task(NamedTuple):
 
     Attributes:
         folder: of the sweep.
-        batch: its cells.
+        parcel: its cells, as plain data.
         missing: those of them that are to be written, by name.
     """
 
     folder: Path
-    batch: Batch
+    parcel: Parcel
     missing: dict[str, Missing]
 
     @property
     def place(self) -> Path:
         """Where its lock and its checkpoint are."""
-        name = hashlib.sha256(" ".join(self.batch.hashes).encode()).hexdigest()[:32]
+        name = hashlib.sha256(" ".join(self.parcel.hashes).encode()).hexdigest()[:32]
         return self.folder / UNDER_WAY / name
 
     def settled(self) -> bool:
@@ -104,13 +104,13 @@ def leave(place: Path) -> None:
 def kept_for_cluster(folder: Path, tasks: Iterable[Task]) -> Iterator[None]:
     """Keep the whole sweep: batches that are sent away are not shared with other processes."""
     place = folder / UNDER_WAY / CLUSTER
-    with claimed(place) as mine:
-        if not mine:
+    with claimed(place) as free:
+        if not free:
             raise _taken(folder, place)
         for task in tasks:
             if task.place.exists():
-                with claimed(task.place) as free:
-                    if not free:
+                with claimed(task.place) as idle:
+                    if not idle:
                         raise SweepError(
                             f"another process plays batches of {folder}; with --scheduler one "
                             "process alone can play it: wait for the other, or stop it"

@@ -260,23 +260,23 @@ def _without(path: Path, end: Path) -> Path | None:
 def status(folder: str | Path, manifest: Manifest) -> Status:
     """Which cells are done, failed and missing."""
     root = Path(folder)
-    said = Status([], [], [], [], 0)
+    found = Status([], [], [], [], 0)
     for cell in manifest.cells:
         path = cell_path(root, cell.hash)
         fault = _fault(path, manifest.version) if path.exists() else None
         if path.exists() and fault is None:
-            said.done.append(cell)
+            found.done.append(cell)
             continue
         if fault is not None:
-            said.damaged.append((path, fault))
+            found.damaged.append((path, fault))
         failure = failure_of(root, cell.hash)
         if failure is None:
-            said.missing.append(cell)
+            found.missing.append(cell)
         else:
-            said.failed.append((cell, failure))
+            found.failed.append((cell, failure))
     known = {cell.hash for cell in manifest.cells}
     others = sum(path.stem not in known for path in (root / "cells").glob("*.nc"))
-    return said._replace(others=others)
+    return found._replace(others=others)
 
 
 def cell_path(folder: Path, name: str) -> Path:

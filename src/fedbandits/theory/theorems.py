@@ -86,9 +86,9 @@ def _doubly_adversarial(run: Run) -> dict[str, Row]:
         assumed = f"γ_T <= 1 does not hold before T = {needed:,.0f}"
     remark = f"with the theorem's rates; {assumed}"
     rows = {"Theorem 3, upper bound": _row(value, remark, run)}
-    own = _own_rates(run)
-    if own is not None:
-        value = bounds.upper_bound_before_tuning(run.gossip, **run.sizes, **own)
+    run_rates = _own_rates(run)
+    if run_rates is not None:
+        value = bounds.upper_bound_before_tuning(run.gossip, **run.sizes, **run_rates)
         rows["Theorem 3 before tuning"] = _row(value, "with the rates of this run", run)
     return rows
 

@@ -7,10 +7,8 @@ whose means, best arms and active agents stay. Losses that are stored or compute
 throughout; what was tuned has then seen them.
 """
 
-from fedbandits.problems.redrawn import draws_losses, redraw
-
 from .choice import Choice, choose
 from .fresh_seeds import Report, report
-from .seeds import stage_seeds
+from .seeds import draws_losses, redraw, stage_seeds
 
 __all__ = ["Choice", "Report", "choose", "draws_losses", "redraw", "report", "stage_seeds"]

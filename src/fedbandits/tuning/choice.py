@@ -15,13 +15,12 @@ from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
-from fedbandits.problems.redrawn import draws_losses
 
 from . import knobs
 from .knobs import Edge
 from .names import asked_for, differences
 from .play import at_end, play
-from .seeds import in_words, stage_seeds
+from .seeds import draws_losses, in_words, stage_seeds
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,9 +20,9 @@ from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.config.identity import moved
 from fedbandits.config.replacing import refuse_present
 
-from . import knobs
+from . import fresh_seeds, knobs
 from .choice import Choice, choose
-from .fresh_seeds import Report, report
+from .fresh_seeds import Report
 
 
 class Files(NamedTuple):
@@ -95,18 +95,18 @@ class Request:
         players = (asked.problem, asked.algorithm, asked.gossip)
         try:
             choice = choose(*players, ranges=self.ranges, budget=budget, **shared)
-            said = report(asked.problem, choice.winner, *players[1:], **shared)
+            report = fresh_seeds.report(asked.problem, choice.winner, *players[1:], **shared)
         except KeyboardInterrupt as stop:
             stopped = str(stop) or "stopped"
             raise KeyboardInterrupt(f"{stopped}; nothing is kept, tuning starts anew") from stop
         section = self.config["algorithm"]
-        if said.wins:
+        if report.wins:
             section = {**section, **_changed(choice.winner, asked.algorithm)}
         if not self.force:
             refuse_present(self.files)  # someone else may have been faster
         with calm():
-            _write(self, {**self.config, "algorithm": section}, choice, said)
-        return Tuned(choice, said, toml_text({"algorithm": section}), self.files)
+            _write(self, {**self.config, "algorithm": section}, choice, report)
+        return Tuned(choice, report, toml_text({"algorithm": section}), self.files)
 
 
 def request(
@@ -169,16 +169,16 @@ def _plain(value: Any) -> Any:
     return describe(value)  # a plain number, whatever array it was in
 
 
-def _write(asked: Request, config: Mapping[str, Any], choice: Choice, said: Report) -> None:
+def _write(asked: Request, config: Mapping[str, Any], choice: Choice, report: Report) -> None:
     source, files = asked.source, asked.files
     # The configuration comes last: where it is, all of it is.
-    for path, table in ((files.candidates, choice.table()), (files.fresh, said.table())):
+    for path, table in ((files.candidates, choice.table()), (files.fresh, report.table())):
         with atomic_path(path) as temporary:
             table.to_csv(temporary, index=False)
-    result = (said.tuned if said.wins else said.given)[0]
+    result = (report.tuned if report.wins else report.given)[0]
     result.against(asked.experiment.against).save(files.result)
     outcome = "as it was: nothing that was tried is clearly better"
-    if said.wins:
+    if report.wins:
         outcome = "with its [algorithm] tuned by fedbandits"
     text = (
         f"# {source.name} {outcome};\n# {files.candidates.name} has what was tried, "

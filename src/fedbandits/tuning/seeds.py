@@ -1,4 +1,4 @@
-"""Seeds for tuning and fresh ones, never the same."""
+"""Seeds for tuning and fresh ones, never the same, and what they draw."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def stage_seeds(
     drawn = np.random.SeedSequence([seed, parity]).generate_state(2 * count + 8)
     found = dict.fromkeys((int(word) & ~1) | parity for word in drawn)
     return tuple(word for word in found if word not in avoided)[:count]
+
+
+def draws_losses(problem: Problem) -> bool:
+    """Whether another seed gives other losses."""
+    return problem.loss_seed is not None
+
+
+def redraw(problem: Problem, seed: int) -> Problem:
+    """The same instance with its losses drawn anew; itself where losses are not drawn."""
+    return problem.redraw(seed)
 
 
 def in_words(count: int, redrawn: bool) -> str:

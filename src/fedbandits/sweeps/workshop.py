@@ -15,8 +15,8 @@ from fedbandits.config.identity import Contents, files_of
 from .identity import cell_hash
 
 
-class Batch(NamedTuple):
-    """Cells that are played together, as plain data that travels.
+class Parcel(NamedTuple):
+    """A batch of cells, which are played together, as plain data that travels.
 
     Attributes:
         source: the configuration file, an absolute path.
@@ -29,8 +29,8 @@ class Batch(NamedTuple):
     hashes: list[str]
 
 
-Experiments = Callable[[Batch], Sequence[Experiment]]
-"""Gives what the cells of a batch describe."""
+Unpack = Callable[[Parcel], Sequence[Experiment]]
+"""Gives what the cells of a parcel describe."""
 
 
 class Workshop:
@@ -56,17 +56,17 @@ class Workshop:
         with self._lock:
             return build(config, self._source, overrides, made=self._shared)
 
-    def __call__(self, batch: Batch) -> list[Experiment]:
+    def __call__(self, parcel: Parcel) -> list[Experiment]:
         """What the cells describe; refused if their files are not what the plan was made of."""
         folder = self._source.parent
-        for config, name in zip(batch.configs, batch.hashes, strict=True):
+        for config, name in zip(parcel.configs, parcel.hashes, strict=True):
             if cell_hash(config, self._contents) != name:
                 files = ", ".join(str(folder / file) for file in files_of(config))
                 raise ValueError(
                     f"{files} is not here, or not what it was when the sweep began; put it back, "
                     "or run the sweep again"
                 )
-        return [self.build(config) for config in batch.configs]
+        return [self.build(config) for config in parcel.configs]
 
 
 @functools.lru_cache(maxsize=2)

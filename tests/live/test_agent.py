@@ -1,0 +1,342 @@
+"""The agent around its part: disk before word, shared commits, failures, and two faces."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.live import Agent, Federation, StoppedError, Ticket
+from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
+from fedbandits.live.records import Changes
+from fedbandits.live.virtual_clock import StuckError, run_virtual
+
+ARMS = ("tea", "coffee", "cocoa")
+ALONE = Federation(ARMS, fb.networks.path(1))
+PAIR = Federation(ARMS, fb.networks.path(2), gossip_period=1.0)
+
+
+class Slow(MemoryStore):
+    """Takes a second for every write, and counts them."""
+
+    writes = 0
+
+    async def write(self, changes: Changes) -> None:
+        await asyncio.sleep(1.0)
+        await super().write(changes)
+        self.writes += 1
+
+
+class Full(MemoryStore):
+    """Has no room after some writes."""
+
+    room = 3
+
+    async def write(self, changes: Changes) -> None:
+        self.room -= 1
+        if self.room < 0:
+            raise OSError("no space left on device")
+        await super().write(changes)
+
+
+def agent(
+    federation: Federation = ALONE,
+    store: Any = None,
+    network: MemoryNetwork | None = None,
+    name: str = "agent1",
+    **options: Any,
+) -> Agent:
+    """An agent under a virtual clock, reproducible."""
+    return Agent(
+        name,
+        federation,
+        store or MemoryStore(random.Random(name)),
+        None if network is None else network.transport(name),
+        clock=lambda: 1e9 + asyncio.get_running_loop().time(),
+        chance=random.Random(name),
+        **options,
+    )
+
+
+def virtually(work: Callable[[], Awaitable[Any]]) -> Any:
+    """Run under the virtual clock."""
+
+    async def run() -> Any:
+        return await work()
+
+    return run_virtual(run())
+
+
+def test_a_choice_is_on_disk_before_it_is_returned() -> None:
+    store = Slow()
+
+    async def work() -> None:
+        async with agent(store=store) as one:
+            choice = asyncio.create_task(one.choose())
+            await asyncio.sleep(0.5)
+            assert not choice.done()
+            assert store.tickets == {}
+            ticket = await choice
+            assert [record.id for record in store.tickets.values()] == [ticket.id]
+            observed = asyncio.create_task(one.observe(ticket.id, 0.5))
+            await asyncio.sleep(0.5)
+            assert not observed.done()
+            await observed
+            assert store.tickets[1].status == "observed"
+            assert store.state is not None
+            assert store.state.observed == 1
+
+    virtually(work)
+
+
+def test_concurrent_calls_share_a_commit() -> None:
+    store = Slow()
+
+    async def work() -> None:
+        async with agent(store=store) as one:
+            before = store.writes
+            tickets = await asyncio.gather(*[one.choose() for _ in range(64)])
+            await asyncio.gather(*[one.observe(ticket.id, 0.5) for ticket in tickets])
+            assert len({ticket.id for ticket in tickets}) == 64
+            assert store.writes - before <= 4
+
+    virtually(work)
+
+
+def test_a_caller_that_gives_up_harms_nobody() -> None:
+    async def work() -> None:
+        async with agent(store=Slow()) as one:
+            impatient = asyncio.create_task(one.choose())
+            patient = asyncio.create_task(one.choose())
+            await asyncio.sleep(0.1)
+            impatient.cancel()
+            assert isinstance(await patient, Ticket)
+            assert one.rounds == one.open_tickets == 2
+
+    virtually(work)
+
+
+def test_an_agent_whose_store_fails_stops_and_loses_nothing_it_acknowledged() -> None:
+    store = Full()
+
+    async def work() -> None:
+        one = agent(store=store)
+        await one.start()
+        ticket = await one.choose()
+        await one.observe(ticket.id, 0.5)
+        await one.choose()
+        with pytest.raises(StoppedError, match="could not save this: no space left"):
+            await one.choose()
+        with pytest.raises(StoppedError, match="its store failed"):
+            await one.choose()
+        await one.stop()
+        store.room = 100
+        await one.start()
+        assert (one.rounds, one.open_tickets) == (2, 1)
+        await one.observe(ticket.id, 0.5)  # the same again
+        await one.stop()
+
+    virtually(work)
+
+
+def test_rewards_and_other_ranges() -> None:
+    async def work() -> None:
+        async with agent(low=1, high=5) as one:
+            stars = await one.choose(["tea"])
+            await one.observe(stars.id, reward=4)
+            assert one._running().ledger.inputs["z"].tolist() == [0.25, 0.25, 0.25]
+            with pytest.raises(ValueError, match=r"must be in \[1, 5\], not 6"):
+                await one.observe((await one.choose()).id, reward=6)
+            with pytest.raises(TypeError, match="a loss or a reward"):
+                await one.observe(stars.id, 0.5, reward=4)
+
+    virtually(work)
+
+
+def test_neighbours_and_who_is_silent_since_when() -> None:
+    network = MemoryNetwork()
+
+    async def work() -> None:
+        one, other = (agent(PAIR, None, network, name) for name in PAIR.members)
+        async with one:
+            assert dict(one.neighbours)["agent2"].silent_for is None
+            async with other:
+                await one.observe((await one.choose()).id, 1.0)
+                await asyncio.sleep(60.0)
+                heard = one.neighbours["agent2"].silent_for
+                assert heard is not None
+                assert heard < 2.5
+                assert one.disagreement < 1e-9
+                assert one.recommended == other.recommended
+                await other.leave()
+            await asyncio.sleep(30.0)
+            there = one.neighbours["agent2"]
+            assert there.left
+            assert there.silent_for == pytest.approx(30.0, abs=2.5)
+
+    virtually(work)
+
+
+def test_messages_that_are_not_believed_are_counted() -> None:
+    network = MemoryNetwork()
+
+    async def work() -> None:
+        one = agent(PAIR, None, network)
+        async with one:
+            network.carry("agent2", "agent1", b"nonsense")
+            network.carry("eve", "agent1", b"nonsense")
+            await asyncio.sleep(0.1)
+            there = one.neighbours["agent2"]
+            assert there.refused == 1
+            assert "no message" in str(there.last_refusal)
+            assert there.silent_for is None
+            await one.choose()
+
+    virtually(work)
+
+
+def test_a_clock_that_jumps_expires_nothing() -> None:
+    """Within a life, time is by a clock that never jumps."""
+    federation = Federation(ARMS, fb.networks.path(1), expire_after=60.0)
+    jump = 0.0
+
+    async def work() -> None:
+        nonlocal jump
+        one = agent(federation)
+        one._clock = lambda: 1e9 + jump + asyncio.get_running_loop().time()
+        async with one:
+            ticket = await one.choose()
+            jump = 86_400.0
+            await asyncio.sleep(30.0)
+            await one.observe(ticket.id, 0.5)
+            ticket = await one.choose()
+            await asyncio.sleep(61.0)
+            assert one.expired == 1
+
+    virtually(work)
+
+
+def test_members_come_and_go() -> None:
+    network = MemoryNetwork()
+    three = Federation(ARMS, fb.networks.path(3), gossip_period=1.0)
+    two = Federation(ARMS, fb.networks.path(2), gossip_period=1.0)
+
+    async def work() -> None:
+        agents = [agent(three, None, network, name) for name in three.members]
+        for one in agents:
+            await one.start()
+            await one.observe((await one.choose(["tea"])).id, 1.0)
+        await asyncio.sleep(60.0)
+        await agents[2].stop()
+        for one in agents[:2]:
+            await one.adopt(two)
+        await asyncio.sleep(60.0)
+        z = [one._running().ledger.values["z"] for one in agents[:2]]
+        inputs = [one._running().ledger.inputs["z"] for one in agents[:2]]
+        np.testing.assert_allclose(z[0] + z[1], inputs[0] + inputs[1])
+        assert float(agents[0]._running()._state.agents) == 2
+        assert set(agents[1].neighbours) == {"agent1"}
+        for one in agents:
+            await one.stop()
+
+    virtually(work)
+
+
+def test_an_agent_is_used_only_while_it_runs() -> None:
+    async def work() -> None:
+        one = agent()
+        with pytest.raises(StoppedError, match="is not running"):
+            await one.choose()
+        async with one:
+            with pytest.raises(StoppedError, match="running already"):
+                await one.start()
+        with pytest.raises(StoppedError, match="is not running"):
+            one.recommended  # noqa: B018
+
+    virtually(work)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"algorithm": fb.FedHedge()}, "the federation plays FedExp3"),
+        ({"arms": ["tea", "cocoa", "coffee"]}, "in this order"),
+        ({"low": 1.0, "high": 1.0}, "low < high"),
+        ({"store": 3}, "name of a file"),
+        ({"name": "agent7"}, "no member 'agent7'"),
+        ({"federation": "file"}, "must be a Federation"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=why):
+        agent(**options)
+
+
+def test_what_is_the_same_may_be_said_again() -> None:
+    agent(algorithm=fb.FedExp3(), arms=list(ARMS))
+
+
+def test_threads_without_asyncio() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with Agent("agent1", ALONE, MemoryStore()) as shop:
+
+        def pair(_: int) -> str:
+            ticket = shop.choose()
+            shop.observe(ticket.id, loss=0.5)
+            return ticket.id
+
+        with ThreadPoolExecutor(8) as threads:
+            assert len(set(threads.map(pair, range(40)))) == 40
+        assert (shop.rounds, shop.open_tickets, shop.expired) == (40, 0, 0)
+        assert shop.recommended in ARMS
+        assert sum(shop.probabilities.values()) == pytest.approx(1.0)
+        assert (shop.neighbours, shop.disagreement) == ({}, 0.0)
+        with pytest.raises(ValueError, match="knows no ticket"):
+            shop.observe("nothing", 0.5)
+    with pytest.raises(RuntimeError, match="has stopped"):
+        shop.choose()
+
+
+def test_a_face_that_cannot_start_leaves_no_thread() -> None:
+    import threading
+
+    before = threading.active_count()
+    store = MemoryStore()
+    with Agent("agent1", ALONE, store):
+        pass
+    other = Federation(("tea", "coffee"), fb.networks.path(1))
+    with pytest.raises(ValueError, match="this store is of"), Agent("agent1", other, store):
+        pass
+    assert threading.active_count() == before
+
+
+def test_bad_links_lose_what_they_say() -> None:
+    """3,000 messages at 30%: five standard errors are 4.2 points."""
+    network = MemoryNetwork(Links(loss=0.3, one_way={("b", "a"): 1.0}), seed=1)
+    got: list[str] = []
+
+    async def work() -> None:
+        for name in "ab":
+            await network.transport(name).start(lambda sender, _: got.append(sender))
+        for _ in range(3000):
+            network.transport("a").send("b", b"")
+            network.transport("b").send("a", b"")
+        await asyncio.sleep(1.0)
+
+    virtually(work)
+    assert abs(got.count("a") / 3000 - 0.7) < 0.042
+    assert got.count("b") == 0
+
+
+def test_a_world_in_which_nothing_will_happen_is_reported() -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(StuckError, match="everything waits"):
+        run_virtual(work())

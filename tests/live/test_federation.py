@@ -1,0 +1,131 @@
+"""A federation is checked as a whole; each agent needs only its own part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.live import Federation
+from fedbandits.live.suitable import UnsuitableError
+
+RING = fb.networks.ring(4)
+ONE_WAY = np.eye(4)[[1, 2, 3, 0]] / 2 + np.eye(4) / 2
+GOOD = """
+arms = ["tea", "coffee", "cocoa"]
+members = ["north", "centre", "south"]
+links = [["north", "centre"], ["centre", "south"]]
+gossip_period = 0.25
+clip = 50.0
+
+[gossip]
+name = "max_degree"
+lazy = false
+
+[algorithm]
+name = "FedExp3"
+learning_rate = 0.1
+
+[tickets]
+expire_after = 3600
+expired_loss = 1.0
+"""
+
+
+def test_parts_are_those_of_the_matrix() -> None:
+    federation = Federation(["a", "b"], fb.gossip.max_degree(fb.networks.star(4)))
+    W = fb.gossip.max_degree(fb.networks.star(4)).matrix.toarray()
+    for v, name in enumerate(federation.members):
+        part = federation.part(name)
+        found = {federation.members.index(u): weight for u, weight in part.neighbours.items()}
+        assert found == {u: W[v, u] for u in range(4) if u != v and W[v, u] > 0}
+        assert (part.agents, part.arms) == (4, ("a", "b"))
+
+
+def test_names_come_from_the_network_where_it_has_any() -> None:
+    import networkx as nx
+
+    graph = nx.Graph([("rome", "paris"), ("paris", "oslo")])
+    federation = Federation(["a", "b"], fb.networks.from_networkx(graph))
+    assert set(federation.part("paris").neighbours) == {"rome", "oslo"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "why"),
+    [
+        ({"arms": ["a"]}, ValueError, "at least 2 arms are needed, not 1"),
+        ({"arms": ["a", "a"]}, ValueError, "arm 'a' is there twice"),
+        ({"arms": "ab"}, TypeError, "list of names"),
+        ({"arms": ["a", ""]}, ValueError, "'' is no name of an arm"),
+        ({"gossip": 3}, TypeError, "gossip must be a network"),
+        ({"gossip": fb.gossip.random_edge(RING)}, ValueError, "symmetric weights"),
+        ({"gossip": fb.gossip.none(RING)}, ValueError, "symmetric weights"),
+        ({"gossip": fb.gossip.from_matrix(ONE_WAY)}, ValueError, "symmetric weights"),
+        ({"gossip": fb.networks.from_edges(4, [(0, 1), (2, 3)])}, ValueError, "connected"),
+        ({"members": ["a", "b"]}, ValueError, "there are 2 members, and ring"),
+        ({"members": ["a", "b", "c", "c"]}, ValueError, "'c' is there twice"),
+        ({"members": ["a", "b", "c", "d/e"]}, ValueError, "member 'd/e'"),
+        ({"algorithm": "FedExp3"}, TypeError, "must be one such as"),
+        ({"algorithm": fb.BlockGossip()}, UnsuitableError, "BlockGossip cannot .*: it gossips"),
+        ({"algorithm": fb.FedFTRL()}, UnsuitableError, "FedFTRL cannot live apart: it floods"),
+        ({"gossip_period": 0}, ValueError, "gossip_period must be a positive number"),
+        ({"clip": -1.0}, ValueError, "clip must be"),
+        ({"expired_loss": 0.5}, ValueError, "needs expire_after"),
+        ({"expire_after": 5.0, "expired_loss": 2.0}, ValueError, "expired_loss must be in"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused(
+    arguments: dict[str, Any], error: type[Exception], why: str
+) -> None:
+    given: dict[str, Any] = {"arms": ["a", "b"], "gossip": RING}
+    with pytest.raises(error, match=why):
+        Federation(**(given | arguments))
+
+
+def test_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(GOOD)
+    federation = Federation.read(path)
+    part = federation.part("centre")
+    assert part.neighbours == {"north": 1 / 3, "south": 1 / 3}
+    assert (part.gossip_period, part.clip, part.expiry) == (0.25, 50.0, (3600, 1.0))
+    assert repr(part.algorithm) == repr(fb.FedExp3(0.1))
+
+
+def test_any_network_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text('arms = ["a", "b"]\n[network]\nname = "grid"\nrows = 2\ncols = 3\n')
+    assert Federation.read(path).members == tuple(f"agent{i}" for i in range(1, 7))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("arms = ", "armes = "), "unknown key 'armes'; did you mean 'arms'"),
+        (('["centre", "south"]]', '["centre", "sout"]]'), "unknown member 'sout'; did you mean"),
+        (('["centre", "south"]]', '["centre"]]'), "a link is a pair"),
+        (('["centre", "south"]]', "]"), "connected"),
+        (('"max_degree"', '"max_degre"'), r"\[gossip\]: unknown name 'max_degre'"),
+        (('"FedExp3"', '"Fedexp"'), r"\[algorithm\]: unknown name"),
+        (("expire_after", "expires"), r"\[tickets\]: unknown key 'expires'"),
+        (("links = ", "#"), "who hears whom once"),
+        (('["north", "centre", "south"]\n', "[]\n"), "links need members"),
+        (("gossip_period = 0.25", 'gossip_period = "soon"'), "gossip_period must be"),
+    ],
+)
+def test_a_bad_file_is_told_where_and_why(
+    tmp_path: Path, change: tuple[str, str], why: str
+) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(GOOD.replace(*change))
+    with pytest.raises((ValueError, TypeError), match=why) as error:
+        Federation.read(path)
+    assert str(path) in str(error.value)
+
+
+def test_unknown_members_are_refused() -> None:
+    with pytest.raises(ValueError, match="no member 'agent9'; did you mean"):
+        Federation(["a", "b"], RING).part("agent9")

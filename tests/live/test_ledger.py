@@ -1,0 +1,200 @@
+"""The protocol, message by message."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.live import Federation
+from fedbandits.live.ledger import Ledger, owns
+from fedbandits.live.messages import Flow, Format, Message, RefusedError, Report
+from fedbandits.networks import Network
+
+FORM = Format(b"12345678", {"z": 2}, {"m": 1})
+
+
+def pair(weight: float = 0.25, clip: float | None = None) -> tuple[Ledger, Ledger]:
+    """The owner of an edge, and the other end."""
+    names = ("u", "v") if owns("u", "v") else ("v", "u")
+    owner, other = (Ledger(name, FORM, clip) for name in names)
+    owner.connect(other.name, weight, 10)
+    other.connect(owner.name, weight, 20)
+    return owner, other
+
+
+def report(other: Ledger) -> Message:
+    [(_, sent)] = other.reports()
+    return sent
+
+
+def answer(owner: Ledger, sent: Message) -> Message:
+    [neighbour] = owner.edges
+    flow = owner.receive(neighbour, sent)
+    assert isinstance(flow, Flow)
+    return flow
+
+
+def exchanged(owner: Ledger, other: Ledger) -> None:
+    assert other.receive(owner.name, answer(owner, report(other))) is None
+
+
+def put(ledger: Ledger, z: list[float], m: float = 0.0) -> None:
+    ledger.put({"z": ledger.values["z"] + np.array(z), "m": np.array([m])})
+
+
+def test_one_exchange_moves_the_weight_of_the_difference() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0], 3)
+    put(other, [0.0, 8.0], 5)
+    exchanged(owner, other)
+    np.testing.assert_array_equal(owner.values["z"], [3.0, 2.0])
+    np.testing.assert_array_equal(other.values["z"], [1.0, 6.0])
+    assert owner.values["m"] == other.values["m"] == 5
+
+
+def test_a_repeated_report_moves_nothing_twice() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    sent = report(other)
+    first, second = answer(owner, sent), answer(owner, sent)
+    assert (first, owner.edges[other.name].sequence) == (second, 1)
+
+
+def test_a_lost_flow_is_made_good_by_the_next() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    answer(owner, report(other))  # lost
+    exchanged(owner, other)
+    np.testing.assert_array_equal(owner.values["z"] + other.values["z"], [4.0, 0.0])
+    assert other.edges[owner.name].sequence == 1
+
+
+def test_an_old_flow_is_recognised() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    late = answer(owner, report(other))
+    other.receive(owner.name, late)
+    exchanged(owner, other)
+    there = other.values["z"]
+    other.receive(owner.name, late)
+    assert other.values["z"] is there
+
+
+@pytest.mark.parametrize("who", ["owner", "other"])
+def test_an_end_without_its_disk_starts_anew(who: str) -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    put(other, [0.0, 8.0])
+    for _ in range(3):
+        exchanged(owner, other)
+    old = report(other) if who == "other" else answer(owner, report(other))
+    if who == "owner":
+        owner = Ledger(owner.name, FORM)
+        owner.connect(other.name, 0.25, 11)
+    else:
+        other = Ledger(other.name, FORM)
+        other.connect(owner.name, 0.25, 21)
+    exchanged(owner, other)
+    exchanged(owner, other)
+    left = [0.0, 8.0] if who == "owner" else [4.0, 0.0]
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], left)
+    # What was sent before, and arrives late, changes nothing.
+    flows = owner.edges[other.name].flow["z"], other.edges[owner.name].flow["z"]
+    (owner if who == "other" else other).receive((other if who == "other" else owner).name, old)
+    assert owner.edges[other.name].flow["z"] is flows[0]
+    assert other.edges[owner.name].flow["z"] is flows[1]
+
+
+def test_an_end_whose_clock_went_back_becomes_newer_again() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    exchanged(owner, other)
+    other = Ledger(other.name, FORM)
+    other.connect(owner.name, 0.25, 3)  # below the 20 of before
+    exchanged(owner, other)
+    assert other.edges[owner.name].incarnation == 21
+    exchanged(owner, other)
+    exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], [4.0, 0.0])
+    assert owner.edges[other.name].other == 21
+
+
+def test_who_is_taken_out_gives_back_and_may_return() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    exchanged(owner, other)
+    owner.disconnect(other.name)
+    np.testing.assert_array_equal(owner.values["z"], [4.0, 0.0])
+    with pytest.raises(RefusedError, match="no neighbour"):
+        owner.receive(other.name, report(other))
+    owner.connect(other.name, 0.25, 12)
+    exchanged(owner, other)
+    exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], [4.0, 0.0])
+    assert owner.edges[other.name].sequence == 1  # the first only told that both start anew
+
+
+def test_a_goodbye_undoes_the_flow_on_both_ends() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    put(other, [0.0, 8.0])
+    exchanged(owner, other)
+    [(_, goodbye)] = other.leave({owner.name: 21})
+    owner.receive(other.name, goodbye)
+    np.testing.assert_array_equal(owner.values["z"], [4.0, 0.0])
+    np.testing.assert_array_equal(other.values["z"], [0.0, 8.0])
+    assert owner.edges[other.name].left
+    exchanged(owner, other)  # it is back
+    assert not owner.edges[other.name].left
+
+
+def test_clipping_bounds_what_is_moved_and_keeps_the_mean() -> None:
+    owner, other = pair(clip=1.0)
+    put(owner, [100.0, 0.0])
+    exchanged(owner, other)
+    np.testing.assert_allclose(other.values["z"], [0.25, 0.0])
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], [100.0, 0.0])
+
+
+def test_an_owner_that_moves_more_than_the_limit_is_refused() -> None:
+    owner, other = pair(clip=1.0)
+    owner.clip = None
+    put(owner, [100.0, 0.0])
+    with pytest.raises(RefusedError, match="more than the limit"):
+        other.receive(owner.name, answer(owner, report(other)))
+    np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "network", [fb.networks.grid(3, 3), fb.networks.star(6), fb.networks.path(5)]
+)
+def test_an_exchange_of_what_all_held_is_the_product_with_w(network: Network) -> None:
+    federation = Federation(("a", "b"), network)
+    W = federation.gossip.matrix.toarray()  # type: ignore[union-attr]
+    ledgers = {name: Ledger(name, FORM) for name in federation.members}
+    for u, v, weight in federation.edges():
+        ledgers[u].connect(v, weight, 1)
+        ledgers[v].connect(u, weight, 1)
+    z = np.random.default_rng(0).random((network.agents, 2))
+    for ledger, value in zip(ledgers.values(), z, strict=True):
+        put(ledger, list(value))
+    for _ in range(4):
+        for ledger in ledgers.values():
+            ledger.hold()
+        for name, ledger in ledgers.items():
+            for owner, sent in ledger.reports():
+                assert isinstance(sent, Report)
+                flow = ledgers[owner].receive(name, sent)
+                assert flow is not None
+                ledger.receive(owner, flow)
+        for ledger in ledgers.values():
+            ledger.release()
+        z = W @ z
+        np.testing.assert_allclose([one.values["z"] for one in ledgers.values()], z, rtol=1e-13)
+
+
+def test_owners_are_spread_about_evenly() -> None:
+    names = [f"agent{i}" for i in range(100)]
+    owned = sum(owns(one, other) for one in names for other in names if one < other)
+    assert 0.4 < owned / (100 * 99 / 2) < 0.6

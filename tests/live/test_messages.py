@@ -1,0 +1,117 @@
+"""Messages that are not of this game are refused before anything is touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedbandits as fb
+from fedbandits.live import Federation
+from fedbandits.live.messages import RefusedError, Report, encode, packed
+
+from .members import exchange, member, members
+
+PAIR = Federation(("tea", "coffee"), fb.networks.path(2), algorithm=fb.GossipUCB())
+
+
+def values(theta: list[float]) -> dict[str, bytes]:
+    return packed({"theta": np.array(theta, float), "n_most": np.ones(2)})
+
+
+def report(**other: Any) -> Report:
+    """A report as agent2 might send it."""
+    sent = Report(1, member(PAIR).form.game, 5, 0, 0, values([0, 0]))
+    return msgspec.structs.replace(sent, **other)
+
+
+def owner() -> Any:
+    """The end of the edge that takes reports, past its first rounds."""
+    everyone = members(PAIR)
+    [name] = [name for name, one in everyone.items() if not one.ledger.reports()]
+    one = everyone[name]
+    for _ in range(2):
+        one.observe(one.choose(0.0).id, 0.5, 0.0)
+    return one
+
+
+def sender(one: Any) -> str:
+    [neighbour] = one.ledger.edges
+    return str(neighbour)
+
+
+def test_a_good_one_is_answered() -> None:
+    one = owner()
+    [(to, _)] = one.receive(sender(one), encode(report()))
+    assert to == sender(one)
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (b"", "no message"),
+        (b"\x00" * 40, "no message"),
+        (b"\xc1", "no message"),
+        (b"x" * 10_000, "10,000 bytes"),
+        (encode(report(version=2)), "protocol 2"),
+        (encode(report(game=b"12345678")), "another game"),
+        (encode(report(values={})), "where"),
+        (encode(report(values=values([0, 0, 0]))), "24 bytes"),
+        (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "where"),
+        (encode(report(values=values([0, np.nan]))), "beyond 1e\\+15, or none"),
+        (encode(report(values=values([np.inf, -np.inf]))), "beyond 1e\\+15, or none"),
+        (encode(report(values=values([0, -1e16]))), "beyond 1e\\+15, or none"),
+        (encode(report(incarnation=2**62 + 1)), "end of time"),
+        (encode(report(sequence=7)), "applied flow 7 of an edge that is at 0"),
+    ],
+)  # fmt: skip
+def test_others_are_refused_and_change_nothing(payload: bytes, why: str) -> None:
+    one = owner()
+    before, flow = one.ledger.values, one.ledger.edges[sender(one)].flow
+    with pytest.raises(RefusedError, match=why):
+        one.receive(sender(one), payload)
+    assert (one.ledger.values["theta"] == before["theta"]).all()
+    assert (one.ledger.edges[sender(one)].flow["theta"] == flow["theta"]).all()
+
+
+def test_strangers_are_refused() -> None:
+    with pytest.raises(RefusedError, match="'eve' is no neighbour"):
+        owner().receive("eve", encode(report()))
+
+
+def test_a_report_to_who_does_not_own_the_edge_is_refused() -> None:
+    everyone = members(PAIR)
+    [one] = [one for one in everyone.values() if one.ledger.reports()]
+    for _ in range(2):
+        one.observe(one.choose(0.0).id, 0.5, 0.0)
+    with pytest.raises(RefusedError, match="runs the other way"):
+        one.receive(sender(one), encode(report()))
+
+
+@given(st.binary(max_size=300))
+def test_noise_is_refused(payload: bytes) -> None:
+    one = owner()
+    with pytest.raises(RefusedError):
+        one.receive(sender(one), payload)
+
+
+@pytest.mark.parametrize("algorithm", [fb.FedExp3(), fb.GossipUCB()])
+@pytest.mark.parametrize("arms", [2, 300])
+def test_messages_stay_below_the_limit(algorithm: Any, arms: int) -> None:
+    """Whatever numbers they hold, also those of the largest incarnations."""
+    names = [f"arm{i}" for i in range(arms)]
+    pair = Federation(names, fb.networks.path(2), algorithm=algorithm)
+    newest = 2**62 - 1
+    everyone = {name: member(pair, name, incarnation=lambda: newest) for name in pair.members}
+    for one in everyone.values():
+        one._gossips = True
+    for _ in range(3):
+        exchange(everyone)
+    for one in everyone.values():
+        for neighbour in one.ledger.edges:
+            sent = encode(one.ledger._message(neighbour, leaving=True))
+            assert len(sent) + 16 <= one.form.most_bytes
