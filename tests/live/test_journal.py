@@ -7,9 +7,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fedbandits.live import journal_reading
 from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.journal_errors import (
     InUseError,
@@ -240,6 +242,27 @@ def test_reading_while_writing(tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert seen[-1] > 0
     assert all(rounds % 3 == 0 for rounds in seen)  # never half a write
+
+
+def test_what_is_read_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "shop3.db"
+    with opened(path) as kept:
+        player = member(kept.saved)
+        play(player, 3)
+        kept.write(player.changes())
+        before = player._state_record()
+        unsealed = journal_reading._unsealed
+
+        def unsealed_while_writing(*args: Any) -> Any:
+            if args[-1] == "the holder":  # the state has been read, the tickets have not
+                play(player, 3)
+                kept.write(player.changes())
+            return unsealed(*args)
+
+        monkeypatch.setattr(journal_reading, "_unsealed", unsealed_while_writing)
+        saved = read_journal(path).saved
+        assert (saved.state, len(saved.tickets)) == (before, 3)
+        assert player.rounds == 6
 
 
 # Small

@@ -20,7 +20,7 @@ from fedbandits.live.journal_errors import (
 )
 from fedbandits.live.journal_format import Content, named, seal
 from fedbandits.live.journal_reading import contradiction
-from fedbandits.live.records import Identity, Saved, StateRecord, TicketRecord
+from fedbandits.live.records import Changes, Identity, Saved, StateRecord, TicketRecord
 
 from .journals import ARMS, SEED, identity, member, opened, play, played_journal
 
@@ -321,6 +321,13 @@ def test_contradictions(kept: StateRecord | None, tickets: list[TicketRecord], w
     found = contradiction(Saved("a", b"seed", kept, {}, tickets), K)
     assert found is not None
     assert why in found
+
+
+def test_a_contradiction_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "shop3.db"
+    with opened(path) as kept:
+        kept.write(Changes(state(1, 0), {}, [OPEN, CLOSED], []))
+    assert "a ticket of round 2, and the agent is at round 1" in refused(path, CorruptJournalError)
 
 
 def test_no_contradiction() -> None:
