@@ -15,7 +15,7 @@ from fedbandits.common import checks
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 
-from .preparation import Game, check_arguments
+from .preparation import Game
 from .pytrees import register
 from .rounds import Carry, Chunk, play_chunk
 
@@ -86,15 +86,14 @@ def batch_of_draws(first: Game, problems: Sequence[Problem]) -> Batch:
     """
     kind: Any = jax.tree.structure(first.problem)
     for problem in problems[1:]:
-        check_arguments(problem, first.algorithm, first.gossip, first.config["dtype"])
         if kind != jax.tree.structure(problem):
             raise ValueError(
                 f"{problem!r} differs from {first.problem!r} in more than seeds and arrays"
             )
     if any(problem.check == "before" or not problem.traced for problem in problems):
         raise ValueError(f"only losses that JAX makes can be batched, not {problems[0]!r}")
-    told = [np.asarray(problem.actions) for problem in problems]
-    if any(not np.array_equal(told[0], other) for other in told[1:]):
+    told = first.problem.actions
+    if told is not None and any(not np.array_equal(told, other.actions) for other in problems):
         raise ValueError(
             "the draws have different actions, which an algorithm is told once for all; simulate "
             "them one by one"
