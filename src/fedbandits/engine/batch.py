@@ -92,8 +92,9 @@ def batch_of_draws(first: Game, problems: Sequence[Problem]) -> Batch:
             )
     if any(problem.check == "before" or not problem.traced for problem in problems):
         raise ValueError(f"only losses that JAX makes can be batched, not {problems[0]!r}")
-    told = first.problem.actions
-    if told is not None and any(not np.array_equal(told, other.actions) for other in problems):
+    told: Any = first.problem.actions
+    others: list[Any] = [] if told is None else [problem.actions for problem in problems]
+    if any(not np.array_equal(told, other) for other in others):
         raise ValueError(
             "the draws have different actions, which an algorithm is told once for all; simulate "
             "them one by one"
