@@ -1,8 +1,8 @@
 """A process that chooses and observes at full speed until it is killed, and what it should do.
 
-`python -m tests.live.killed shop3.db 1` tells on standard output, a line each and unbuffered, what
-its agent has acknowledged. With one caller the next thing done is a function of what is on disk
-(`next_step`), so that an agent that is never killed does the very same.
+`python -m tests.live.killed shop3.db 1 0` tells on standard output, a line each and unbuffered,
+what its agent has acknowledged. With one caller the next thing done is a function of what is on
+disk (`next_step`), so that an agent that is never killed does the very same.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import sys
 from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.live.agent import Agent
 from fedbandits.live.federation import Part
-from fedbandits.live.journal import read_journal
+from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.member import Expiry
+from fedbandits.live.records import Changes
 from fedbandits.live.tickets import Ticket
 
 SEED = b"killed"
@@ -71,8 +72,26 @@ async def pairs(agent: Agent) -> None:
         tell(observed(t))
 
 
-async def main(path: str, callers: int) -> None:
-    async with Agent("shop3", PART, path, seed=SEED) as agent:
+class SlowJournal(Journal):
+    """Takes its time before and after a write, so that a kill meets either often.
+
+    What a process has handed to the system outlives it, synced or not. Most of a write is the sync,
+    and a kill there finds the same as one after it.
+    """
+
+    def __init__(self, path: str, pause: float) -> None:
+        super().__init__(path)
+        self.pause = pause
+
+    async def write(self, changes: Changes) -> None:
+        await asyncio.sleep(self.pause)
+        await super().write(changes)
+        await asyncio.sleep(self.pause)
+
+
+async def main(path: str, callers: int, pause: float) -> None:
+    journal = SlowJournal(path, pause) if pause else Journal(path)
+    async with Agent("shop3", PART, journal, seed=SEED) as agent:
         tell("running")
         if callers == 1:
             await step_by_step(agent, path)
@@ -81,4 +100,4 @@ async def main(path: str, callers: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -202,19 +201,16 @@ with opened(Path(sys.argv[1])):
 @pytest.mark.slow
 def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "shop3.db"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, cwd=ROOT
-    )
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"open\n"
-        with pytest.raises(InUseError, match=f"in process {holder.pid}"), opened(path):
-            pass
-        assert read_journal(path).holder == holder.pid
-    finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        holder.stdout.close()
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"open\n"
+            with pytest.raises(InUseError, match=f"in process {holder.pid}"), opened(path):
+                pass
+            assert read_journal(path).holder == holder.pid
+        finally:
+            holder.kill()
     assert read_journal(path).holder == holder.pid  # who had it is still to be seen
     with opened(path):
         assert read_journal(path).holder == os.getpid()

@@ -204,6 +204,7 @@ def test_any_flipped_bit_is_noticed_or_harmless(whole: Path, tmp_path: Path) -> 
     assert flip_all(whole, tmp_path, range(0, size, every)) > 0.2 * size / every
 
 
+@pytest.mark.slow
 def test_a_truncated_file_is_noticed(whole: Path, tmp_path: Path) -> None:
     content = whole.read_bytes()
     for length in [*range(1, 120), *range(120, len(content), 97), len(content) - 1]:

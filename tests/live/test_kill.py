@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -26,15 +27,18 @@ KILLS = int(os.environ.get("KILLS", "20"))
 
 def run_and_kill(path: Path, callers: int, luck: random.Random) -> list[str]:
     """Start the process, kill it at some instant; what it has acknowledged."""
+    pause = luck.choice([0, 0.003])
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.live.killed", str(path), str(callers)],
+        [sys.executable, "-m", "tests.live.killed", str(path), str(callers), str(pause)],
         stdout=subprocess.PIPE,
         cwd=ROOT,
     )
     assert child.stdout is not None
+    late = threading.Timer(60, child.kill)  # one that hangs shall fail, not wait
+    late.start()
     with child.stdout as pipe:
         if luck.random() < 0.8:
-            assert pipe.readline() == b"running\n"
+            assert pipe.readline() == b"running\n", "it did not start"
             time.sleep(luck.uniform(0, 0.15))
         else:  # while it starts, and opens the journal
             time.sleep(luck.uniform(0, 0.6))
@@ -42,6 +46,7 @@ def run_and_kill(path: Path, callers: int, luck: random.Random) -> list[str]:
         child.kill()
         lines = pipe.read().decode().splitlines()
     child.wait()
+    late.cancel()
     return [line for line in lines if line != "running"]
 
 

@@ -16,6 +16,7 @@ from fedbandits.common.version import __version__
 from fedbandits.engine.compile_cache import keep_compiled_programs
 
 from .doctor import doctor
+from .live import live_app
 from .messages import Lines, one_line, say, show_warning
 from .network import list_, network
 from .reproduce import fetch_movielens, reproduce
@@ -68,6 +69,7 @@ app = typer.Typer(
 
 data_app = typer.Typer(no_args_is_help=True)
 app.add_typer(data_app, name="data", help="Fetch the data that figure 2 can use.")
+app.add_typer(live_app, name="live")
 
 
 def _version(wanted: bool) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedbandits.common.describe import label
 from fedbandits.config import catalogue
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from fedbandits.experiments.section import Table as SectionTable
     from fedbandits.gossip.base import Gossip
+    from fedbandits.live.summary import Summary
     from fedbandits.networks import Network
     from fedbandits.results.result import Result
     from fedbandits.sweeps.store import Manifest, Status, StoredCell
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 LISTED = 40
 """Cells of a sweep that a table shows."""
+
+TICKETS = 20
+"""Open tickets of a journal that a table shows."""
 
 ERROR_WIDTH = 30
 """Columns that are enough for an error, which is broken between words."""
@@ -138,8 +143,6 @@ def cell_table(
         columns: more texts, for each cell that is shown; the last column may be broken anywhere.
     """
     from rich.text import Text
-
-    from fedbandits.common.describe import label
 
     columns = columns or {}
     names = [name for axis in manifest.axes for name in axis.names]
@@ -365,3 +368,45 @@ def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:
             name, f"{matrix.sigma2:.6f}", f"{matrix.gap:.4g}", f"{matrix.c_w(horizon):,.4g}"
         )
     return table
+
+
+def journal_lines(found: Summary) -> list[str]:
+    """Whose journal it is and how far its agent has come, a line each."""
+    held = "not open"
+    if found.process is not None:
+        held = f"opened by process {found.process}, which runs or was killed"
+    return [
+        f"{found.agent} (life {found.life}, {held}): {label(found.algorithm)}",
+        f"{counted(found.rounds, 'choice')}: {found.observed} observed, {found.expired} expired, "
+        f"{len(found.open)} open",
+    ]
+
+
+def journal_tables(found: Summary) -> list[Group | Table]:
+    """The leaves by arm, the open tickets and the ledger, as far as there are any."""
+    shown: list[Group | Table] = []
+    by_arm = {name: values for name, values in found.values.items()
+              if len(values) == len(found.arms)}  # fmt: skip
+    table = _table("arm", *by_arm)
+    for i, arm in enumerate(found.arms):
+        table.add_row(arm, *(f"{values[i]:.6g}" for values in by_arm.values()))
+    shown.append(table)
+    if others := found.values.keys() - by_arm.keys():
+        table = _table("leaf", "values")
+        for name in sorted(others):
+            table.add_row(name, ", ".join(f"{value:.6g}" for value in found.values[name]))
+        shown.append(table)
+    if found.open:
+        table = _table("open ticket", "arm", "probability", "age in s")
+        for ticket in found.open[:TICKETS]:
+            age = f"{ticket.age:,.1f}"
+            table.add_row(ticket.id, ticket.arm, f"{ticket.probability:.4g}", age)
+        of = f"the first {TICKETS} of {len(found.open)} open tickets; --json has all"
+        shown.append(_titled(of, table) if len(found.open) > TICKETS else table)
+    if found.edges:
+        table = _table("neighbour", "incarnation", "its incarnation", "flows", "largest flow")
+        for neighbour, edge in found.edges.items():
+            numbers = str(edge.incarnation), str(edge.other), str(edge.sequence)
+            table.add_row(neighbour, *numbers, f"{edge.largest_flow:.6g}")
+        shown.append(table)
+    return shown

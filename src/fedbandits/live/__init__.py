@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .agent import Agent, Neighbour, StoppedError, Store
     from .blocking import BlockingAgent
     from .federation import Federation, Part
-    from .journal import Journal
+    from .journal import Journal, read_journal
+    from .journal_errors import CorruptJournalError, InUseError, JournalError
     from .memory import Links, MemoryNetwork, MemoryStore, Partition
     from .observations import (
         ConflictingObservationError,
@@ -29,9 +30,12 @@ _LATER = {
     "Agent": "agent",
     "BlockingAgent": "blocking",
     "ConflictingObservationError": "observations",
+    "CorruptJournalError": "journal_errors",
     "ExpiredTicketError": "observations",
     "Federation": "federation",
+    "InUseError": "journal_errors",
     "Journal": "journal",
+    "JournalError": "journal_errors",
     "Links": "memory",
     "MemoryNetwork": "memory",
     "MemoryStore": "memory",
@@ -45,15 +49,19 @@ _LATER = {
     "Transport": "transport",
     "UnknownTicketError": "observations",
     "UnsuitableError": "suitable",
+    "read_journal": "journal",
 }
 
 __all__ = [
     "Agent",
     "BlockingAgent",
     "ConflictingObservationError",
+    "CorruptJournalError",
     "ExpiredTicketError",
     "Federation",
+    "InUseError",
     "Journal",
+    "JournalError",
     "Links",
     "MemoryNetwork",
     "MemoryStore",
@@ -67,6 +75,7 @@ __all__ = [
     "Transport",
     "UnknownTicketError",
     "UnsuitableError",
+    "read_journal",
 ]
 
 

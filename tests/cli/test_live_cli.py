@@ -1,0 +1,99 @@
+"""`fedbandits live show`: what stands in a journal, for people and for machines."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from fedbandits.cli.commands import app
+from fedbandits.live.journal import read_journal
+from fedbandits.live.summary import leaf_values, summary
+from tests.live.journals import SEED, member, opened, play, played_journal
+from tests.without import OPTIONAL, run_without
+
+
+def call(*args: str | Path) -> Result:
+    plain = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    return CliRunner(env=plain).invoke(app, [str(arg) for arg in args])
+
+
+def test_show(tmp_path: Path) -> None:
+    path = tmp_path / "shop3.db"
+    player = played_journal(path)
+    done = call("live", "show", path)
+    assert done.exit_code == 0, done.stderr
+    life = read_journal(path).saved.life
+    assert done.stdout.startswith(f"shop3 (life {life}, not open): FedExp3(")
+    assert "40 choices: 32 observed, 0 expired, 8 open\n" in done.stdout
+    for arm, z in zip(player.arms, player.ledger.values["z"], strict=True):
+        assert re.search(rf"{arm} +{z:.6g}\s", done.stdout)
+    p = np.frombuffer(read_journal(path).saved.tickets[4].p)
+    ticket = read_journal(path).saved.tickets[4]
+    assert re.search(rf"{life}-5 +{player.arms[ticket.arm]} +{p[ticket.arm]:.4g} ", done.stdout)
+    edge = player.ledger.edges["shop4"]
+    row = f"shop4 +{edge.incarnation} +{edge.other} +1 +{np.abs(edge.flow['z']).max():.6g}"
+    assert re.search(row, done.stdout)
+    assert SEED.hex() not in done.stdout
+
+
+def test_show_for_machines(tmp_path: Path) -> None:
+    path = tmp_path / "shop3.db"
+    player = played_journal(path, rounds=150)
+    before = path.read_bytes()
+    said = json.loads(call("live", "show", path, "--json").stdout)
+    assert said["agent"] == "shop3"
+    assert said["algorithm"]["name"] == "FedExp3"
+    assert said["arms"] == ["tea", "coffee", "cocoa"]
+    assert (said["rounds"], said["observed"], said["expired"]) == (150, 120, 0)
+    assert [ticket["id"][9:] for ticket in said["open"]] == [str(5 * i) for i in range(1, 31)]
+    assert said["open"][0]["age"] == pytest.approx(time.time() - 104, abs=60)
+    assert said["values"]["z"] == player.ledger.values["z"].tolist()
+    assert said["edges"]["shop4"]["sequence"] == 1
+    assert said["process"] is None
+    assert "seed" not in said
+    # People see the first 20 tickets and how many there are.
+    assert "the first 20 of 30 open tickets; --json has all" in call("live", "show", path).stdout
+    assert path.read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["shop3.db", "shop3.db.lock"]
+
+
+def test_show_while_the_agent_runs(tmp_path: Path) -> None:
+    path = tmp_path / "shop3.db"
+    with opened(path) as kept:
+        assert "0 choices: 0 observed, 0 expired, 0 open" in call("live", "show", path).stdout
+        player = member(kept.saved)
+        for rounds in (10, 20):
+            play(player, 10)
+            kept.write(player.changes())
+            done = call("live", "show", path)
+            assert f"{rounds} choices: " in done.stdout
+            assert "opened by process" in done.stdout
+
+
+def test_leaves_are_what_the_ledger_has(tmp_path: Path) -> None:
+    player = played_journal(tmp_path / "shop3.db")
+    content = read_journal(tmp_path / "shop3.db")
+    assert (leaf_values(content.saved)["z"] == player.ledger.values["z"]).all()
+    assert [ticket.age for ticket in summary(content, now=204.0).open][:2] == [100.0, 95.0]
+
+
+def test_what_cannot_be_shown(tmp_path: Path) -> None:
+    done = call("live", "show", tmp_path / "no.db")
+    assert done.exit_code == 2
+    assert f"{tmp_path / 'no.db'} cannot be opened (No such file" in done.stderr
+    (tmp_path / "text").write_text("tea")
+    assert "not the journal of an agent" in call("live", "show", tmp_path / "text").stderr
+
+
+@pytest.mark.slow
+def test_show_with_the_base_install(tmp_path: Path) -> None:
+    played_journal(tmp_path / "shop3.db")
+    (tmp_path / "links").mkdir()
+    words: list[str | Path] = ["-m", "fedbandits", "live", "show", tmp_path / "shop3.db"]
+    done = run_without(OPTIONAL, tmp_path / "links", words)
+    assert done.returncode == 0, done.stderr
+    assert "40 choices" in done.stdout
