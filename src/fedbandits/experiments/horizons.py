@@ -358,8 +358,8 @@ def findings(
         paragraphs += [
             f"{network}. {_nearer(theirs, block, fed)} "
             f"{_nearer(named, short, fed)} Between the two longest horizons BlockGossip with the "
-            f"theorem's constants has {_slope_in_words(slope[BLOCK, 'last two'])}, FedExp3 "
-            f"{_slope_in_words(slope[FED, 'last two'])}. {asymptote}At T = {longest:,} BlockGossip's block "
+            f"theorem's constants has {_worded(slope[BLOCK, 'last two'])}, FedExp3 "
+            f"{_worded(slope[FED, 'last two'])}. {asymptote}At T = {longest:,} BlockGossip's block "
             f"is {rates.block:,} rounds, so that the first {2 * rates.block:,} are played "
             f"uniformly, and (ln K)/η is {math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's "
             f"γ_T is {gamma:.2f}.",
@@ -373,7 +373,7 @@ def findings(
     return paragraphs
 
 
-def _slope_in_words(slope: Interval) -> str:
+def _worded(slope: Interval) -> str:
     return f"{slope.mean:.3f} ({span(slope.low, slope.high, DIGITS)})"
 
 
@@ -381,8 +381,8 @@ def _nearer(name: str, own: Interval, fed: Interval) -> str:
     """Whose exponent is nearer to 1/2, FedExp3's or the other's, if the intervals tell."""
     (nearest, farthest), (fed_nearest, fed_farthest) = _distances(own), _distances(fed)
     if farthest < fed_nearest:
-        return f"{name} has the exponent nearer to 1/2: {_slope_in_words(own)}, FedExp3 {_slope_in_words(fed)}."
-    both = f"{name} has the exponent {_slope_in_words(own)}, FedExp3 {_slope_in_words(fed)}"
+        return f"{name} has the exponent nearer to 1/2: {_worded(own)}, FedExp3 {_worded(fed)}."
+    both = f"{name} has the exponent {_worded(own)}, FedExp3 {_worded(fed)}"
     if fed_farthest < nearest:
         return f"{both}: FedExp3's is nearer to 1/2."
     return f"{both}: the intervals do not tell which is nearer to 1/2."

@@ -251,8 +251,8 @@ def findings(data: xr.Dataset, growth: dict[str, Interval]) -> list[str]:
     """What was found, in words made from the numbers."""
     arms = data["arms"].to_numpy()
     regrets = {name: values.mean("draw") for name, values in by_algorithm(data).items()}
-    mine, theirs = regrets[LINEAR], regrets[TUNED]
-    small = ", ".join(f"{k:,}" for k in arms[(mine > theirs).to_numpy()])
+    linear, theirs = regrets[LINEAR], regrets[TUNED]
+    small = ", ".join(f"{k:,}" for k in arms[(linear > theirs).to_numpy()])
     best = data["best_loss"].mean("draw").to_numpy()
     met = "met" if growth[LINEAR].mean <= GOAL else f"missed by {growth[LINEAR].mean - GOAL:.2f}"
     sqrt_log = np.sqrt(np.log(arms[-1]) / np.log(arms[0]))

@@ -334,8 +334,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
         "fits.",
         f"Upper bound. The worst agent's regret is below Theorem 3 at {below} of {len(upper)} "
         f"points (the bound is {(upper['bound'] / upper['mean']).min():.1f} times it or more). At "
-        f"{meaningful} of them the bound is below T; above T it says nothing, as for figure 1, left: "
-        f"{there:,.0f} at T = {figure1.HORIZON:,}.",
+        f"{meaningful} of them the bound is below T; above T it says nothing, as for figure 1, "
+        f"left: {there:,.0f} at T = {figure1.HORIZON:,}.",
     ]
 
 
