@@ -13,7 +13,11 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.common import interrupts
 from fedbandits.engine import checkpoint, chunk_sizes, devices
+from fedbandits.engine.batch import batch_of_draws
+from fedbandits.engine.chunk_runner import play_chunks
+from fedbandits.engine.preparation import precision, prepare
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.several_draws import simulate_draws
@@ -151,3 +155,26 @@ def test_against_is_checked_before_anything_is_played() -> None:
 def test_times_are_rounds_in_order(times: list[int]) -> None:
     with pytest.raises(ValueError, match="times must be rounds from 1 to"):
         simulate_draws([PROBLEM], fb.FedExp3(), GOSSIP, times=times)
+
+
+def test_draws_make_no_curves_that_nobody_reads() -> None:
+    found: list[Any] = []
+    with interrupts.calm(), precision("float32"):
+        first = prepare(PROBLEM, fb.FedExp3(), GOSSIP, 1, 0)
+        batch = batch_of_draws(first, [PROBLEM, PROBLEM])
+        play_chunks(batch, record=lambda _, curves, __: found.append(curves))
+    assert found[0].frequency is None
+    assert found[0].worst_excess is None
+
+
+def test_the_draw_whose_losses_leave_the_range_is_found() -> None:
+    """Coins scaled to [0, 1 / high]: only the second of three draws goes beyond 1."""
+    draws = [fb.problems.scaled(PROBLEM, low=0, high=high) for high in (1.0, 0.5, 2.0)]
+    with pytest.raises(ValueError, match=r"round 1, agent 0, arm 1 .* = \[0, 0\.5\]"):
+        simulate_draws(draws, fb.FedExp3(), GOSSIP)
+
+
+def test_draws_of_another_kind_are_refused() -> None:
+    other = fb.problems.activated_bernoulli(agents=9, arms=5, horizon=210)
+    with pytest.raises(ValueError, match="in more than seeds and arrays"):
+        simulate_draws([PROBLEM, other], fb.FedExp3(), GOSSIP)

@@ -55,7 +55,7 @@ def test_uniform_play_is_exact(made: tuple[Path, Section]) -> None:
 
 def test_intervals_are_over_draws(made: tuple[Path, Section]) -> None:
     """The mean is that of single simulations of each draw, each with its own seeds."""
-    gossip = fb.gossip.max_degree(horizons.QUICK_NETWORKS[0])
+    gossip = fb.gossip.max_degree(horizons.QUICK.networks[0])
     alone = [
         fb.simulate(
             fb.problems.activated_bernoulli(4, 2, 2000, seed=draw),
@@ -98,7 +98,7 @@ def test_nobody_is_called_nearer_if_the_intervals_meet() -> None:
 
 def test_crossover_is_where_the_interval_of_the_difference_is_below_0() -> None:
     """On path(4) the theorem's schedule is uniform play before round 67."""
-    gossip = fb.gossip.max_degree(horizons.QUICK_NETWORKS[0])
+    gossip = fb.gossip.max_degree(horizons.QUICK.networks[0])
     own = np.array([[12, 14], [13, 13], [13, 15], [14, 14.1]])
     played = horizons.Played(
         gossip,
@@ -121,7 +121,7 @@ def test_crossover_is_where_the_interval_of_the_difference_is_below_0() -> None:
 
 
 def test_the_rate_for_a_horizon_is_the_best_of_its_bound() -> None:
-    gossip = fb.gossip.max_degree(horizons.QUICK_NETWORKS[0])
+    gossip = fb.gossip.max_degree(horizons.QUICK.networks[0])
     variance = horizons.short_block(gossip) / 4 + 2 / 4
 
     def bound(eta: float) -> float:
@@ -136,9 +136,9 @@ def test_the_horizons_are_where_the_theorem_speaks() -> None:
     """And one length of chunks fits all of them."""
     needed = [
         fb.bounds.horizon_needed(fb.gossip.max_degree(network), arms=horizons.ARMS)
-        for network in horizons.NETWORKS
+        for network in horizons.FULL.networks
     ]
     assert needed == [13_125, 39_045]
-    assert all(t % 500 == 0 for t in horizons.HORIZONS)
-    assert all(t >= needed[0] for t in horizons.HORIZONS)
-    assert all(t >= needed[1] for t in horizons.HORIZONS[1:])
+    assert all(t % 500 == 0 for t in horizons.FULL.horizons)
+    assert all(t >= needed[0] for t in horizons.FULL.horizons)
+    assert all(t >= needed[1] for t in horizons.FULL.horizons[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,28 +22,21 @@ from fedbandits.experiments.section import Section, versions
 FAMILY = "4 moderate"
 
 
-@pytest.fixture(scope="module")
-def small() -> Iterator[None]:
-    """A board of the same kind that takes seconds: two algorithms, one of them with a knob."""
-    sizes = {"ROWS": 2, "COLS": 4, "AGENTS": 8, "ARMS": 4, "HORIZON": 240}
-    few: dict[str, Any] = {
-        "players": lambda: {"Uniform": fb.Uniform(), "FedExp3": fb.FedExp3(1e-4)},
-        "BUDGET": 3,
-        "TUNING_RUNS": 1,
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in sizes.items():
-            patch.setattr(suite, name, value)
-        for name, changed in few.items():
-            patch.setattr(leaderboard, name, changed)
-        yield
+SMALL = replace(
+    leaderboard.QUICK,
+    suite=replace(suite.QUICK, rows=2, cols=4, arms=4, horizon=240),
+    tuning=leaderboard.Tuning(budget=3, runs=1, draws=2),
+)
+"""A board of the same kind that takes seconds."""
+PLAYERS: dict[str, AnyAlgorithm] = {"Uniform": fb.Uniform(), "FedExp3": fb.FedExp3(1e-4)}
+"""Two algorithms, one of them with a knob."""
 
 
 @pytest.fixture(scope="module")
-def quick(small: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
     """What `fedbandits reproduce leaderboard --quick` does."""
     out = tmp_path_factory.mktemp("board")
-    return out, leaderboard.reproduce(Options(out, quick=True))
+    return out, leaderboard.reproduce(Options(out, quick=True), SMALL, PLAYERS)
 
 
 def entry(
@@ -218,6 +211,8 @@ def test_quick_writes_what_it_says(quick: tuple[Path, Section]) -> None:
     ]
     assert section.command == "fedbandits reproduce leaderboard --quick"
     assert versions()["device"] in section.tables[0].note
+    assert "a simulated run of 240 rounds" in section.tables[0].note
+    assert "the best of at most 3 candidates" in section.settings["tuned"]
 
 
 @pytest.mark.slow
@@ -252,11 +247,10 @@ def test_tuning_helps_where_the_default_hardly_learns(quick: tuple[Path, Section
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small")
 def test_what_leaves_and_how_much() -> None:
     """On the grid of 2 by 4, 10 edges: K numbers of 4 bytes to each of 2.5 neighbours."""
     players: dict[str, AnyAlgorithm] = {"FedExp3": fb.FedExp3(1e-4), "Exp3Coop": fb.Exp3Coop()}
-    costs = leaderboard.measure_costs(players, 2)
+    costs = leaderboard.measure_costs(players, 2, SMALL.suite)
     assert costs["FedExp3"].bytes == 4 * 4 * (2 * 10 / 8)
     assert costs["FedExp3"].leaves == {"z": "estimate"}
     assert costs["Exp3Coop"].leaves == {"arm": "raw", "loss": "raw", "unplayed": "estimate"}
@@ -284,17 +278,16 @@ def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
     monkeypatch.setattr(suite, "regret_of", judging_on)
     seeds = suite.fresh_seeds(0, 2)
     before = compilations()
-    entries = leaderboard.play(
-        leaderboard.players(), {FAMILY: suite.families()[FAMILY]}, suite.networks(), seeds
-    )
+    chosen, networks = {FAMILY: suite.families(SMALL.suite)[FAMILY]}, suite.networks(SMALL.suite)
+    entries = leaderboard.play(PLAYERS, chosen, networks, seeds, SMALL.tuning)
     assert compilations() == before  # the grid's programs, from before, play the other three
     assert judged == set(seeds.judging)
-    assert len(tuned) == leaderboard.TUNING_DRAWS
+    assert len(tuned) == SMALL.tuning.draws
     assert not tuned & judged
     # A tuned entry exactly where there is something to tune, on every network.
     assert sorted((e.algorithm, e.setting, e.network) for e in entries) == sorted(
         (*player, network)
         for player in (("FedExp3", AS_IT_COMES), ("FedExp3", TUNED), ("Uniform", AS_IT_COMES))
-        for network in suite.networks()
+        for network in networks
     )
     assert all(e.regret.shape == (2, 8) and e.uniform.shape == (2,) for e in entries)

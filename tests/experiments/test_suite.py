@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,13 +16,8 @@ from fedbandits.experiments import Options, suite
 from fedbandits.experiments.figure1 import EXPLORATION
 from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
 
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A suite of the same kind that takes seconds."""
-    for name, value in {"ROWS": 2, "COLS": 4, "AGENTS": 8, "ARMS": 4, "HORIZON": 240}.items():
-        monkeypatch.setattr(suite, name, value)
-    monkeypatch.setattr(suite, "CONSTANTS", (1e-6, 0.5))
+SMALL = replace(suite.QUICK, rows=2, cols=4, arms=4, horizon=240, constants=(1e-6, 0.5))
+"""A suite of the same kind that takes seconds."""
 
 
 def case(family: str = "1 paper", **regret: float) -> Case:
@@ -44,10 +40,11 @@ def test_six_families_and_four_networks() -> None:
 
 
 def test_the_constants_are_thirteen_from_0_003_to_3() -> None:
-    steps = np.diff(np.log(suite.CONSTANTS))
-    assert len(suite.CONSTANTS) == 13
-    assert suite.CONSTANTS[0] == pytest.approx(0.003)
-    assert suite.CONSTANTS[-1] == pytest.approx(3)
+    constants = suite.FULL.constants
+    steps = np.diff(np.log(constants))
+    assert len(constants) == 13
+    assert constants[0] == pytest.approx(0.003)
+    assert constants[-1] == pytest.approx(3)
     np.testing.assert_allclose(steps, steps[0])
 
 
@@ -89,24 +86,23 @@ def test_the_verdict_says_what_is_met(default: float, switching: float, met: lis
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small")
 def test_the_best_constant_is_chosen_on_the_tuning_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """In float64, where rounding flips no arm and single simulations are the same to 1e-9."""
     monkeypatch.setattr(
         several_draws, "simulate_draws", partial(several_draws.simulate_draws, dtype="float64")
     )
     seeds = suite.fresh_seeds(0, 2)
-    chosen = {"4 moderate": suite.families()["4 moderate"]}
-    cases = suite.play(chosen, seeds)
+    chosen = {"4 moderate": suite.families(SMALL)["4 moderate"]}
+    cases = suite.play(chosen, seeds, SMALL)
     assert [c.network for c in cases] == ["complete", "grid", "path", "star"]
     for found in cases:
         assert (found.best, found.at_edge) == (0.5, True)
         assert found.regret[DEFAULT].shape == found.uniform.shape == (2,)
         assert found.regret[BEST].mean() < found.uniform.mean()
     # Regret and uniform play's are those of single simulations of the judging draws.
-    problem, gossip = chosen["4 moderate"].make(seeds.judging[1]), suite.networks()["grid"]
+    problem, gossip = chosen["4 moderate"].make(seeds.judging[1]), suite.networks(SMALL)["grid"]
     seed = seeds.judging[0] + 1
-    alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=suite.AGAIN, seed=seed, dtype="float64")
+    alone = fb.simulate(problem, fb.FedExp3(), gossip, runs=SMALL.again, seed=seed, dtype="float64")
     assert cases[1].regret[DEFAULT][1] == pytest.approx(
         float(alone.dataset["expected_regret"][:, -1].mean()), rel=1e-9
     )
@@ -114,12 +110,12 @@ def test_the_best_constant_is_chosen_on_the_tuning_draws(monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small")
 def test_quick_writes_what_it_says(tmp_path: Path) -> None:
-    section = suite.reproduce(Options(tmp_path, quick=True))
+    section = suite.reproduce(Options(tmp_path, quick=True), SMALL)
     assert {file.name for file in tmp_path.iterdir()} == set(section.files)
     assert [len(table.rows) for table in section.tables] == [4, 4, 5]
     assert section.command == "fedbandits reproduce suite --quick"
+    assert section.settings["sizes"].startswith("N = 8, K = 4, T = 240; complete graph, grid(2, 4)")
 
 
 @pytest.mark.slow

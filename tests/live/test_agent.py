@@ -303,6 +303,19 @@ def test_threads_without_asyncio() -> None:
         shop.choose()
 
 
+def test_a_plain_thread_is_told_which_face_to_use() -> None:
+    one = agent()
+    for call in (one.choose, lambda: one.observe("ticket", 0.5)):
+        with pytest.raises(StoppedError, match="with agent as shop"):
+            call()
+
+
+def test_a_ticket_may_stand_for_its_id() -> None:
+    with Agent("agent1", ALONE, MemoryStore()) as shop:
+        shop.observe(shop.choose(), 0.5)
+        assert shop.open_tickets == 0
+
+
 def test_a_face_that_cannot_start_leaves_no_thread() -> None:
     import threading
 

@@ -208,7 +208,7 @@ def linear_arms() -> Figure:
     rows = [
         (name, arms, 1000, 100.0 - i, 95.0 - i, 105.0 - i)
         for i, name in enumerate(names)
-        for arms in linear.ARMS
+        for arms in linear.FULL.arms
     ]
     columns = ["algorithm", "arms", "time", "mean", "low", "high"]
     return linear.draw_arms(pd.DataFrame(rows, columns=columns))

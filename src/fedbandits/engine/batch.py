@@ -11,6 +11,7 @@ import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
+from fedbandits.common import checks
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 
@@ -25,7 +26,8 @@ class Batch(NamedTuple):
     """Games on one network, played together.
 
     Attributes:
-        games: one by one.
+        games: one by one; over draws the first, from which the others differ in losses and seeds.
+        size: how many are played.
         over: in what they differ; None for a single game.
         algorithm: what each agent does; over algorithms, with its numbers along a first axis.
         problem: the losses; over draws, with its arrays along a first axis.
@@ -34,6 +36,7 @@ class Batch(NamedTuple):
     """
 
     games: tuple[Game, ...]
+    size: int
     over: Over | None
     algorithm: AnyAlgorithm
     problem: Problem
@@ -43,7 +46,7 @@ class Batch(NamedTuple):
     def play(
         self, mixer: Any, losses: Problem | Array, carry: Carry, first: int, chunk: Chunk
     ) -> tuple[Carry, Curves, AgentTotals]:
-        """A chunk of all games."""
+        """A chunk of all games; over draws without `frequency` and `worst_excess`."""
         arguments = (self.algorithm, mixer, losses, carry, np.int32(first), self.seed)
         found: tuple[Carry, Curves, AgentTotals] = (
             play_chunk(*arguments, chunk=chunk)
@@ -59,7 +62,7 @@ class Batch(NamedTuple):
 
 def single(game: Game) -> Batch:
     """One game, by a program of its own."""
-    return Batch((game,), None, game.algorithm, game.problem, game.carry, np.uint32(game.seed))
+    return Batch((game,), 1, None, game.algorithm, game.problem, game.carry, np.uint32(game.seed))
 
 
 def batch_of_algorithms(games: Sequence[Game]) -> Batch:
@@ -68,24 +71,39 @@ def batch_of_algorithms(games: Sequence[Game]) -> Batch:
     if not alike(algorithms):
         raise ValueError(f"only algorithms of one kind can be batched, not {algorithms!r}")
     first, carry = games[0], _stacked([game.carry for game in games])
-    seed = np.uint32(first.seed)
-    return Batch(tuple(games), "algorithms", _stacked(algorithms), first.problem, carry, seed)
+    every, seed = _stacked(algorithms), np.uint32(first.seed)
+    return Batch(tuple(games), len(games), "algorithms", every, first.problem, carry, seed)
 
 
-def batch_of_draws(games: Sequence[Game]) -> Batch:
-    """One algorithm on losses that differ in seeds and arrays alone."""
-    first, problems = games[0], [game.problem for game in games]
+def batch_of_draws(first: Game, problems: Sequence[Problem]) -> Batch:
+    """A game on its own losses and on others that differ in seeds and arrays alone.
+
+    What was found by tracing the first holds for the others, and is not found again.
+
+    Args:
+        first: on the first of the problems; draw d has the seed of this game, plus d.
+        problems: the losses, draw by draw.
+    """
+    kind: Any = jax.tree.structure(first.problem)
+    for problem in problems[1:]:
+        if kind != jax.tree.structure(problem):
+            raise ValueError(
+                f"{problem!r} differs from {first.problem!r} in more than seeds and arrays"
+            )
     if any(problem.check == "before" or not problem.traced for problem in problems):
         raise ValueError(f"only losses that JAX makes can be batched, not {problems[0]!r}")
-    told = [np.asarray(problem.actions) for problem in problems]
-    if any(not np.array_equal(told[0], other) for other in told[1:]):
+    told: Any = first.problem.actions
+    others: list[Any] = [] if told is None else [problem.actions for problem in problems]
+    if any(not np.array_equal(told, other) for other in others):
         raise ValueError(
             "the draws have different actions, which an algorithm is told once for all; simulate "
             "them one by one"
         )
-    seeds = np.array([game.seed for game in games], np.uint32)
-    carry = _stacked([game.carry for game in games])
-    return Batch(tuple(games), "draws", first.algorithm, _stacked(problems), carry, seeds)
+    draws = len(problems)
+    checks.seed32(first.seed + draws - 1, "seed + draws - 1")
+    seeds = np.arange(first.seed, first.seed + draws).astype(np.uint32)
+    carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), first.carry)
+    return Batch((first,), draws, "draws", first.algorithm, _stacked(problems), carry, seeds)
 
 
 def alike(algorithms: Sequence[AnyAlgorithm]) -> bool:
@@ -124,7 +142,8 @@ def play_batch(
 ) -> tuple[Carry, Curves, AgentTotals]:
     """`play_chunk` for several games, along a first axis of what they differ in."""
     play = jax.vmap(partial(play_chunk, chunk=chunk), in_axes=_AXES[over])
-    played: tuple[Carry, Curves, AgentTotals] = play(
-        algorithms, mixer, losses, carries, first, seeds
-    )
-    return played
+    carries, curves, totals = play(algorithms, mixer, losses, carries, first, seeds)
+    if over == "draws":  # what does not leave the program is not made
+        # The incurred losses do leave it: without them their sum would be rounded otherwise.
+        curves = curves._replace(frequency=None, worst_excess=None)
+    return carries, curves, totals

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from .batch import Batch
 from .checkpoint import Checkpoint
 from .chunk_sizes import chunking
 from .progress import Progress
-from .recorder import Recorder
+from .recorder import Record, Recorder, into_records
 from .rounds import Carry, Chunk
 
 logger = logging.getLogger("fedbandits")
@@ -33,24 +34,25 @@ def play_chunks(
     *,
     enough: int | None = None,
     ends: Sequence[int] = (),
-    recorded: Callable[[int], None] | None = None,
+    record: Record | None = None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
 
     Args:
-        batch: what is played; the records of its games are filled in place.
+        batch: what is played.
         checkpoint: where to go on from and to save; left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
         enough: play no chunk after so many rounds; by default all T are played.
         ends: rounds at which a chunk ends, in order.
-        recorded: called with the last round of every chunk that is in the records.
+        record: takes what came of each chunk; by default the records of the games are filled.
 
     Returns:
         the carry after the last round.
     """
     where = batch.games[0].where
     with playing_on(where.platform):
-        return _play_chunks(batch, checkpoint, progress, enough, ends, recorded)
+        into = record or partial(into_records, batch)
+        return _play_chunks(batch, checkpoint, progress, enough, ends, into)
 
 
 def _play_chunks(
@@ -59,13 +61,13 @@ def _play_chunks(
     progress: bool | None,
     enough: int | None,
     ends: Sequence[int],
-    recorded: Callable[[int], None] | None,
+    record: Record,
 ) -> Carry:
-    first_game, games = batch.games[0], len(batch.games)
+    first_game = batch.games[0]
     problem, where = first_game.problem, first_game.where
     records = [game.record for game in batch.games]
-    draws = games if batch.over == "draws" else 1
-    chunks = chunking(problem, where.runs * games, draws)
+    draws = batch.size if batch.over == "draws" else 1
+    chunks = chunking(problem, where.runs * batch.size, draws)
     last = problem.horizon if enough is None else enough
     done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
     if done:
@@ -75,13 +77,7 @@ def _play_chunks(
     # To the devices once, not with every chunk.
     mixer, traced = where.put_whole((first_game.mixer, batch.problem if problem.traced else None))
     bar = Progress(type(batch.algorithm).__name__, problem.horizon, done, progress)
-
-    def in_the_records(end: int) -> None:
-        bar.update(end)
-        if recorded is not None:
-            recorded(end)
-
-    recorder = Recorder(batch, in_the_records)
+    recorder = Recorder(record, bar.update)
     # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
     waits = on_cpu() and size >= _BYTES_TO_WAIT_FOR

@@ -32,7 +32,9 @@ def simulate_over_draws(
     """What is found on several draws of the losses, along a first dimension `draw`.
 
     Draw 0 has the problem as it is and the agents' randomness of `seed`; draw d has other losses
-    and the randomness of `seed + d`.
+    and the randomness of `seed + d`. Each draw is bit-identical to a simulation of its own, and is
+    kept as soon as it is done. In one batch, as in `several_draws`, float32 would round otherwise
+    and flip an arm now and then, and on some hundred agents it would take longer.
 
     Args:
         play: gives the results of a problem with a seed, one for each algorithm.

@@ -113,23 +113,6 @@ def prepare(
     )
 
 
-def on_other_losses(game: Game, problem: Problem, seed: int) -> Game:
-    """The same game on losses that differ in seeds and arrays alone, and with another seed.
-
-    What was found by tracing the first holds for this one, and is not found again.
-    """
-    runs, dtype = game.config["runs"], game.config["dtype"]
-    check_arguments(problem, game.algorithm, game.gossip, dtype)
-    pytrees.register(problem)
-    if len({jax.tree.structure(each) for each in (problem, game.problem)}) > 1:
-        raise ValueError(f"{problem!r} differs from {game.problem!r} in more than seeds and arrays")
-    seed = checks.seed32(seed)
-    with interrupts.calm():
-        config = configuration(problem, game.algorithm, game.gossip, runs, seed, dtype)
-    record = Record(problem.horizon, runs, problem.agents, problem.arms)
-    return game._replace(problem=problem, record=record, config=config)
-
-
 def precision(dtype: DType) -> AbstractContextManager[Any]:
     """A scope in which JAX computes in `dtype`; the global flag is never touched."""
     refuse_fork()  # here, since whatever plays comes this way

@@ -23,12 +23,16 @@ class _Pending(NamedTuple):
     outcome: tuple[Curves, AgentTotals]
 
 
-class Recorder:
-    """Fills the records of a batch, one chunk behind the devices."""
+Record = Callable[[int, Curves, AgentTotals], None]
+"""Takes a chunk's first round and what came of it."""
 
-    def __init__(self, batch: Batch, recorded: Callable[[int], None]) -> None:
-        """`recorded` is called with the last round of every chunk that is in the records."""
-        self._batch = batch
+
+class Recorder:
+    """Hands on what came of each chunk, one chunk behind the devices."""
+
+    def __init__(self, record: Record, recorded: Callable[[int], None]) -> None:
+        """`recorded` is called with the last round of every chunk after it is recorded."""
+        self._record = record
         self._recorded = recorded
         self._pending: _Pending | None = None
 
@@ -38,21 +42,26 @@ class Recorder:
         self._pending = _Pending(first, rounds, outcome)
 
     def settle(self) -> None:
-        """Check and record the chunk that was played last."""
+        """Record the chunk that was played last."""
         if self._pending is None:
             return
         first, rounds, outcome = self._pending
         self._pending = None
-        found = jax.device_get(outcome)
-        for place, game in enumerate(self._batch.games):
-            curves, totals = self._batch.part(found, place)
-            _refuse_invalid(game.problem, first, curves.valid)
-            _refuse_nan(game.algorithm, first, curves.expected)
-            game.record.add(first, curves, totals)
+        self._record(first, *jax.device_get(outcome))
         self._recorded(first + rounds - 1)
 
 
-def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
+def into_records(batch: Batch, first: int, every: Curves, sums: AgentTotals) -> None:
+    """Check a chunk and add it to the records of the games."""
+    for place, game in enumerate(batch.games):
+        curves, totals = batch.part((every, sums), place)
+        refuse_invalid(game.problem, first, curves.valid)
+        refuse_nan(game.algorithm, first, curves.expected)
+        game.record.add(first, curves, totals)
+
+
+def refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
+    """Refuse rounds with losses outside [0, 1], `[C]`."""
     if not valid.all():
         t = first + int(np.argmin(valid))
         check_losses(problem.block(t, t), t, problem)
@@ -62,7 +71,8 @@ def _refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -
         )
 
 
-def _refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
+def refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
+    """Refuse expected losses that are no numbers, `[C, R]`."""
     bad = ~np.isfinite(expected).all(axis=1)
     if bad.any():
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import interrupts
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
-from fedbandits.results.record import check_runs
+from fedbandits.results.record import AgentTotals, Curves, check_runs
 
 from .batch import batch_of_draws
 from .chunk_runner import play_chunks
-from .preparation import DType, on_other_losses, precision, prepare
+from .preparation import DType, precision, prepare
+from .recorder import refuse_invalid, refuse_nan
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,22 +59,10 @@ def simulate_draws(
     with interrupts.calm(), precision(dtype):
         check_runs(check_runs(runs, problems[0]) * len(problems), problems[0])
         first = prepare(problems[0], algorithm, gossip, runs, seed, dtype=dtype)
-        others = [on_other_losses(first, p, seed + d) for d, p in enumerate(problems) if d]
-        games = [first, *others]
-        records = [game.record for game in games]
-        seen: dict[str, list[list[np.ndarray]]] = {"incurred": [], "expected": [], "arm_loss": []}
-
-        def look(end: int) -> None:
-            """Keep the sums up to a round that was asked for."""
-            if end in ends:
-                seen["incurred"].append([record.agent_incurred.copy() for record in records])
-                seen["expected"].append([record.agent_expected.copy() for record in records])
-                seen["arm_loss"].append([record.arm_loss_so_far.copy() for record in records])
-
-        play_chunks(
-            batch_of_draws(games), progress=False, enough=ends[-1], ends=ends, recorded=look
-        )
-    incurred, expected, arm_loss = (np.array(values) for values in seen.values())
+        batch = batch_of_draws(first, problems)
+        sums = _Sums(first.algorithm, problems, ends)
+        play_chunks(batch, progress=False, enough=ends[-1], ends=ends, record=sums.add)
+    incurred, expected, arm_loss = (np.array(values) for values in zip(*sums.seen, strict=True))
     best = arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")
     return xr.Dataset(
@@ -84,3 +73,27 @@ def simulate_draws(
         },
         coords={"time": ends},
     )
+
+
+class _Sums:
+    """Losses so far, in float64, in all draws at once; no curve is kept."""
+
+    def __init__(
+        self, algorithm: AnyAlgorithm, problems: Sequence[Problem], ends: Sequence[int]
+    ) -> None:
+        self._algorithm, self._problems, self._ends = algorithm, problems, ends
+        self._so_far: tuple[np.ndarray[Any, Any], ...] = (np.zeros(()),) * 3
+        self.seen: list[tuple[np.ndarray[Any, Any], ...]] = []
+        """At each end: `[D, R, N]` incurred and expected, `[D, K]` of the arms."""
+
+    def add(self, first: int, curves: Curves, totals: AgentTotals) -> None:
+        """Check and add the chunk whose first round is `first`."""
+        for draw in np.flatnonzero(~curves.valid.all(axis=1)).tolist():
+            refuse_invalid(self._problems[draw], first, curves.valid[draw])
+        refuse_nan(self._algorithm, first, np.concatenate(curves.expected, axis=1))
+        rounds = curves.valid.shape[1]
+        arm_loss = curves.arm_loss.sum(axis=1, dtype=np.float64)
+        added = (totals.incurred, totals.expected, arm_loss)
+        self._so_far = tuple(old + new for old, new in zip(self._so_far, added, strict=True))
+        if first + rounds - 1 in self._ends:
+            self.seen.append(self._so_far)

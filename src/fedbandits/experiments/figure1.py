@@ -13,6 +13,7 @@ W = I - (D - A)/(1 + d_max).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,9 +32,6 @@ ROWS, COLS = 6, 6
 AGENTS = ROWS * COLS
 ARMS = 20
 HORIZON = 3000
-RUNS = 10
-LOSS_SEEDS = 24
-"""Draws of the losses behind the right panel: its spread is 2% of the value."""
 LEARNING_RATE = 0.1
 EXPLORATION = fb.schedules.power(0.01, 1 / 3)
 UNIFORM = "uniform play"
@@ -61,14 +59,32 @@ PUBLISHED_RIGHT = {
 PUBLISHED_R2 = 0.980
 
 
-def reproduce(options: Options) -> Section:
+@dataclass(frozen=True)
+class Sizes:
+    """How often the paper's instance is played.
+
+    Attributes:
+        runs: of each curve, and of each draw.
+        draws: of the losses behind the right panel.
+    """
+
+    runs: int
+    draws: int
+
+
+FULL = Sizes(runs=10, draws=24)
+"""The spread between networks is 2% of the value: fewer draws do not show the line."""
+QUICK = Sizes(runs=2, draws=4)
+
+
+def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play, draw and write both panels.
 
     Writes `figure1_left` and `figure1_right` as .png, .pdf and .svg, `figure1.csv`,
     `figure1_right.csv` and the results as .nc into `options.out`.
     """
-    runs = options.runs or (2 if options.quick else RUNS)
-    draws = 4 if options.quick else LOSS_SEEDS
+    sizes = sizes or (QUICK if options.quick else FULL)
+    runs, draws = options.runs or sizes.runs, sizes.draws
     section = Section(
         "figure1",
         "Figure 1: synthetic losses",
@@ -101,7 +117,7 @@ def reproduce(options: Options) -> Section:
     return section
 
 
-def play_left(runs: int = RUNS, seed: int = 0) -> dict[str, fb.Result]:
+def play_left(runs: int = FULL.runs, seed: int = 0) -> dict[str, fb.Result]:
     """FedExp3, Exp3 and uniform play on the grid, facing the same losses with the same luck."""
     gossip = fb.gossip.max_degree(fb.networks.grid(ROWS, COLS), lazy=False)
     problem = fb.problems.activated_bernoulli(AGENTS, ARMS, HORIZON, seed=seed)
@@ -127,7 +143,7 @@ def right_networks() -> dict[str, fb.Network]:
     return {name: named[name] for name in PUBLISHED_RIGHT}
 
 
-def play_right(draws: int = LOSS_SEEDS, runs: int = RUNS, seed: int = 0) -> xr.DataArray:
+def play_right(draws: int = FULL.draws, runs: int = FULL.runs, seed: int = 0) -> xr.DataArray:
     """Expected regret of FedExp3 at T, mean over agents: `[network, draw, run]`.
 
     Every network meets the same losses with the same uniforms; draw d has the seed

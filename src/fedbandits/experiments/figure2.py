@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from fedbandits.problems.movielens import RatingSequences
 
-RUNS = 10
 ALGORITHMS: dict[str, fb.algorithms.AnyAlgorithm] = {
     "FedExp3": fb.FedExp3(LEARNING_RATE, EXPLORATION),
     "GossipUCB": fb.GossipUCB(),
@@ -50,7 +50,17 @@ Cell = tuple[str, str]
 """A network and an algorithm."""
 
 
-def reproduce(options: Options) -> Section:
+@dataclass(frozen=True)
+class Sizes:
+    """How often the ratings are played: `runs` of each curve."""
+
+    runs: int
+
+
+FULL, QUICK = Sizes(runs=10), Sizes(runs=2)
+
+
+def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play, draw and write figure 2 on `options.data`.
 
     Writes a `figure2_NETWORK` as .png, .pdf and .svg, `figure2.csv` and a result as .nc for each
@@ -58,16 +68,17 @@ def reproduce(options: Options) -> Section:
     """
     import pandas as pd
 
-    runs = options.runs or (2 if options.quick else RUNS)
+    sizes = sizes or (QUICK if options.quick else FULL)
+    runs = options.runs or sizes.runs
     problem = load(options.data)
-    sizes = (problem.agents, problem.arms, problem.horizon)
+    shape = (problem.agents, problem.arms, problem.horizon)
     section = Section(
         "figure2",
         "Figure 2: MovieLens",
         options.command("figure2"),
         settings={
             "data": problem.source,
-            "agents, arms, rounds": "{:,}, {:,}, {:,}".format(*sizes),
+            "agents, arms, rounds": "{:,}, {:,}, {:,}".format(*shape),
             "rounds held at the last rating": f"{problem.undefined:.2%} of (round, agent, genre)",
             "algorithm": f"FedExp3({LEARNING_RATE}, 0.01 · t^(-1/3)) and GossipUCB()",
             "gossip": "max_degree(network, lazy=False), every edge in every round",
@@ -75,7 +86,7 @@ def reproduce(options: Options) -> Section:
             "runs and seed": f"{runs} runs, action seed {options.seed}",
         },
     )
-    players = ALGORITHMS | SLOWER if sizes == FULL_SIZE else ALGORITHMS
+    players = ALGORITHMS | SLOWER if shape == FULL_SIZE else ALGORITHMS
     results: dict[Cell, fb.Result] = {}
     for network, gossip in gossips(problem.agents).items():
         for name, algorithm in players.items():
@@ -163,7 +174,7 @@ def genre_table(results: Mapping[Cell, fb.Result]) -> Table:
 
 def findings(problem: RatingSequences, results: Mapping[Cell, fb.Result]) -> list[str]:
     """What was found, in words made from the numbers."""
-    said = []
+    comparisons = []
     networks = list(dict.fromkeys(network for network, _ in results))
     for network in networks:
         ours, theirs = (at_end(results[network, name]) for name in ALGORITHMS)
@@ -173,11 +184,13 @@ def findings(problem: RatingSequences, results: Mapping[Cell, fb.Result]) -> lis
             bands = "bands apart"
         elif np.isnan(ours.low):
             bands = "one run, no bands"
-        said.append(f"{how} on {network}, {ours.mean:.1f} against {theirs.mean:.1f} ({bands})")
+        comparisons.append(
+            f"{how} on {network}, {ours.mean:.1f} against {theirs.mean:.1f} ({bands})"
+        )
     paragraphs = [
         f"{problem.source}: {problem.agents:,} agents, {problem.arms} genres, "
         f"{problem.horizon:,} rounds. FedExp3's regret at T is, against GossipUCB's, "
-        f"{'; '.join(said)}."
+        f"{'; '.join(comparisons)}."
     ]
     if any(name in SLOWER for _, name in results):
         paragraphs.append(disagreement(results, networks))

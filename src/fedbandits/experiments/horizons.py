@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,21 +32,38 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 ARMS = 2
-HORIZONS = (21_000, 42_000, 84_000, 168_000, 300_000)
-"""Multiples of 500, the longest chunk of rounds: all are played by one program."""
 EARLY, OFTEN, SELDOM = 5000, 50, 500
 """BlockGossip() and FedExp3() are looked at every 50 rounds up to 5000, then every 500."""
-RUNS = 6
-"""Draws of the losses, each with its own randomness of the agents."""
-NETWORKS = (fb.networks.path(36), fb.networks.two_clusters(12, 12))
-QUICK_HORIZONS = (2000, 4000)
-QUICK_NETWORKS = (fb.networks.path(4),)
 
 FED, BLOCK = "FedExp3, theorem", "BlockGossip, theorem"
 TUNED = "BlockGossip, short blocks, η of T"
 ANYTIME, DEFAULT = "BlockGossip()", "FedExp3()"
 UNIFORM = "uniform play"
 PLAYERS = (FED, BLOCK, TUNED, ANYTIME, DEFAULT)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is played.
+
+    Attributes:
+        draws: of the losses, each with its own randomness of the agents.
+        horizons: T, in order; those with γ_T < 1 are played.
+        networks: one after another.
+    """
+
+    draws: int
+    horizons: tuple[int, ...]
+    networks: tuple[fb.Network, ...]
+
+
+FULL = Sizes(
+    draws=6,
+    # Multiples of 500, the longest chunk of rounds: all are played by one program.
+    horizons=(21_000, 42_000, 84_000, 168_000, 300_000),
+    networks=(fb.networks.path(36), fb.networks.two_clusters(12, 12)),
+)
+QUICK = Sizes(draws=2, horizons=(2000, 4000), networks=(fb.networks.path(4),))
 
 
 class Played(NamedTuple):
@@ -80,14 +98,13 @@ class Crossover(NamedTuple):
     default: int | None
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play, draw and write the growth in T.
 
     Writes `horizons.csv`, `horizons_exponents.csv` and a picture for each network.
     """
-    draws = options.runs or (2 if options.quick else RUNS)
-    horizons = QUICK_HORIZONS if options.quick else HORIZONS
-    networks = QUICK_NETWORKS if options.quick else NETWORKS
+    sizes = sizes or (QUICK if options.quick else FULL)
+    draws, horizons = options.runs or sizes.draws, sizes.horizons
     section = Section(
         "horizons",
         "Growth in T, ours: FedExp3 and BlockGossip",
@@ -101,7 +118,7 @@ def reproduce(options: Options) -> Section:
         },
     )
     found = []
-    for network in networks:
+    for network in sizes.networks:
         with section.timed(network.name):
             found.append(play(network, horizons, draws, options.seed))
     points, exponents = tabulate(found), fit(found)
@@ -341,8 +358,8 @@ def findings(
         paragraphs += [
             f"{network}. {_nearer(theirs, block, fed)} "
             f"{_nearer(named, short, fed)} Between the two longest horizons BlockGossip with the "
-            f"theorem's constants has {_said(slope[BLOCK, 'last two'])}, FedExp3 "
-            f"{_said(slope[FED, 'last two'])}. {asymptote}At T = {longest:,} BlockGossip's block "
+            f"theorem's constants has {_worded(slope[BLOCK, 'last two'])}, FedExp3 "
+            f"{_worded(slope[FED, 'last two'])}. {asymptote}At T = {longest:,} BlockGossip's block "
             f"is {rates.block:,} rounds, so that the first {2 * rates.block:,} are played "
             f"uniformly, and (ln K)/η is {math.log(ARMS) / rates.learning_rate:,.0f}; FedExp3's "
             f"γ_T is {gamma:.2f}.",
@@ -356,7 +373,7 @@ def findings(
     return paragraphs
 
 
-def _said(slope: Interval) -> str:
+def _worded(slope: Interval) -> str:
     return f"{slope.mean:.3f} ({span(slope.low, slope.high, DIGITS)})"
 
 
@@ -364,8 +381,8 @@ def _nearer(name: str, own: Interval, fed: Interval) -> str:
     """Whose exponent is nearer to 1/2, FedExp3's or the other's, if the intervals tell."""
     (nearest, farthest), (fed_nearest, fed_farthest) = _distances(own), _distances(fed)
     if farthest < fed_nearest:
-        return f"{name} has the exponent nearer to 1/2: {_said(own)}, FedExp3 {_said(fed)}."
-    both = f"{name} has the exponent {_said(own)}, FedExp3 {_said(fed)}"
+        return f"{name} has the exponent nearer to 1/2: {_worded(own)}, FedExp3 {_worded(fed)}."
+    both = f"{name} has the exponent {_worded(own)}, FedExp3 {_worded(fed)}"
     if fed_farthest < nearest:
         return f"{both}: FedExp3's is nearer to 1/2."
     return f"{both}: the intervals do not tell which is nearer to 1/2."

@@ -9,6 +9,7 @@ each agent in a round, and what it costs to simulate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
     from fedbandits.algorithms import AnyAlgorithm
 
-RUNS = 12
-"""Draws of the losses, each with its own draw of the agents' randomness."""
-BUDGET = 12
-"""The most candidates of each algorithm on each case, itself included."""
-TUNING_RUNS, TUNING_DRAWS = 3, 2
 AS_IT_COMES, TUNED = "default", "tuned"
 NETWORK = "grid"
 """Where bytes and time are measured."""
@@ -44,6 +40,44 @@ IN_VIEW = (
 """Said with the findings and with the board, so that no page has them without it."""
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How each algorithm is tuned on each case.
+
+    Attributes:
+        budget: the most candidates, itself included.
+        runs: of each candidate on each draw.
+        draws: of the losses.
+    """
+
+    budget: int
+    runs: int
+    draws: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is played.
+
+    Attributes:
+        suite: the families and networks, and on how many draws of the losses.
+        networks: by name.
+        tuning: how each algorithm is tuned on each case.
+    """
+
+    suite: suite.Sizes
+    networks: tuple[str, ...]
+    tuning: Tuning
+
+
+FULL = Sizes(
+    suite=replace(suite.FULL, runs=12),
+    networks=("complete", "grid", "path", "star"),
+    tuning=Tuning(budget=12, runs=3, draws=2),
+)
+QUICK = replace(FULL, suite=suite.QUICK, networks=(NETWORK,))
 
 
 class Entry(NamedTuple):
@@ -86,12 +120,23 @@ def players() -> dict[str, AnyAlgorithm]:
     return {name: kind() for name, kind in kinds.items() if name not in LEFT_OUT}
 
 
-def reproduce(options: Options) -> Section:
-    """Play and rank; writes `leaderboard.csv` and `leaderboard` as .png, .pdf and .svg."""
-    runs = options.runs or (2 if options.quick else RUNS)
-    families = suite.families()
-    chosen = dict(list(families.items())[3:5]) if options.quick else families
-    networks = {NETWORK: suite.networks()[NETWORK]} if options.quick else suite.networks()
+def reproduce(
+    options: Options,
+    sizes: Sizes | None = None,
+    algorithms: dict[str, AnyAlgorithm] | None = None,
+) -> Section:
+    """Play and rank; writes `leaderboard.csv` and `leaderboard` as .png, .pdf and .svg.
+
+    Args:
+        options: what was asked for.
+        sizes: what is played; by default by the options.
+        algorithms: by default every one.
+    """
+    sizes = sizes or (QUICK if options.quick else FULL)
+    algorithms = algorithms or players()
+    cases, tuning = sizes.suite, sizes.tuning
+    runs, chosen, every = options.runs or cases.runs, suite.families(cases), suite.networks(cases)
+    networks = {name: every[name] for name in sizes.networks}
     seeds = suite.fresh_seeds(options.seed, runs)
     section = Section(
         "leaderboard",
@@ -99,30 +144,36 @@ def reproduce(options: Options) -> Section:
         options.command("leaderboard"),
         settings={
             "cases": f"{', '.join(chosen)} on {', '.join(networks)}, as in the suite: "
-            f"N = {suite.AGENTS}, K = {suite.ARMS}, T = {suite.HORIZON}, gossip max_degree",
-            "tuned": f"the best of at most {BUDGET} candidates for each algorithm and case, itself "
-            f"included: learning rate, exploration, block or scales; {TUNING_DRAWS} draws of the "
-            f"losses, {TUNING_RUNS} runs each",
+            f"N = {cases.agents}, K = {cases.arms}, T = {cases.horizon}, gossip max_degree",
+            "tuned": f"the best of at most {tuning.budget} candidates for each algorithm and case, "
+            f"itself included: learning rate, exploration, block or scales; {tuning.draws} draws "
+            f"of the losses, {tuning.runs} runs each",
             "seeds": f"{runs} draws of the losses and agents, seeds {seeds.judging[0]} on; tuned "
             "on others",
         },
     )
     with section.timed("costs, on the grid"):
-        costs = measure_costs(players(), runs)
+        costs = measure_costs(algorithms, runs, cases)
     with section.timed(f"{len(costs)} algorithms on {len(chosen) * len(networks)} cases"):
-        entries = play(players(), chosen, networks, seeds)
+        entries = play(algorithms, chosen, networks, seeds, tuning)
     section.add_csv(options.out, "leaderboard.csv", frame(entries, costs))
     device = versions()["device"]
-    section.tables += [board(entries, costs, device), by_family(entries), by_network(entries)]
+    section.tables += [
+        board(entries, costs, device, cases.horizon),
+        by_family(entries),
+        by_network(entries),
+    ]
     section.add_picture(options.out, draw(entries), PICTURE)
     section.paragraphs += findings(entries, costs)
     return section
 
 
-def measure_costs(algorithms: dict[str, AnyAlgorithm], runs: int) -> dict[str, Cost]:
+def measure_costs(
+    algorithms: dict[str, AnyAlgorithm], runs: int, sizes: suite.Sizes = FULL.suite
+) -> dict[str, Cost]:
     """Bytes, kinds and time of every algorithm on the paper's losses, one after the other."""
-    problem = next(iter(suite.families().values())).make(0)
-    gossip = suite.networks()[NETWORK]
+    [paper] = suite.families(replace(sizes, families=("1 paper",))).values()
+    problem, gossip = paper.make(0), suite.networks(sizes)[NETWORK]
     costs = {}
     for name, algorithm in algorithms.items():
         for _ in range(2):  # the first compiles; results are NumPy's, so nothing is under way
@@ -139,6 +190,7 @@ def play(
     families: dict[str, suite.Family],
     networks: dict[str, fb.Gossip],
     seeds: suite.Seeds,
+    tuning: Tuning,
 ) -> list[Entry]:
     """Every algorithm on every case, as it comes and tuned."""
 
@@ -149,7 +201,8 @@ def play(
         entries = []
         for network, gossip in networks.items():
             variants = {AS_IT_COMES: algorithms[name]}
-            if (winner := tuned(algorithms[name], make, gossip, seeds.tuning)) is not None:
+            winner = tuned(algorithms[name], make, gossip, seeds.tuning, tuning)
+            if winner is not None:
                 variants[TUNED] = winner
             entries += [
                 Entry(
@@ -173,6 +226,7 @@ def tuned(
     make: Callable[[int], fb.problems.Problem],
     gossip: fb.Gossip,
     seeds: range,
+    tuning: Tuning,
 ) -> AnyAlgorithm | None:
     """The best candidate on the tuning draws; None where there is nothing to tune."""
     from fedbandits.tuning import choose
@@ -183,9 +237,9 @@ def tuned(
         make(seeds[0]),
         algorithm,
         gossip,
-        budget=BUDGET,
-        runs=TUNING_RUNS,
-        draws=TUNING_DRAWS,
+        budget=tuning.budget,
+        runs=tuning.runs,
+        draws=tuning.draws,
         seed=seeds[0],
         progress=False,
     )
@@ -240,7 +294,9 @@ def ranked(entries: list[Entry]) -> list[str]:
     return sorted(names, key=lambda a: share(select(entries, a, AS_IT_COMES, stationary)).mean)
 
 
-def board(entries: list[Entry], costs: dict[str, Cost], device: str) -> Table:
+def board(
+    entries: list[Entry], costs: dict[str, Cost], device: str, horizon: int = FULL.suite.horizon
+) -> Table:
     """One row for each algorithm."""
     rows = []
     for name in ranked(entries):
@@ -270,7 +326,7 @@ def board(entries: list[Entry], costs: dict[str, Cost], device: str) -> Table:
         "Regret at T in % of uniform play's (100: guessing; below 0: better than the best fixed "
         "arm), mean over networks and families, ± half a 95% interval over draws of the losses. "
         "Tuned, and the worst agent untuned, are of families 1-4; -: nothing to tune. Bytes: what "
-        f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {suite.HORIZON:,} "
+        f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {horizon:,} "
         f"rounds there, beside others, on {device}. {IN_VIEW} "
         "FedHedge sees the losses of all arms. Exp3Coop and DelayedFTRL are made for agents who "
         "see the same losses: here, at most on average, in families 1, 4 and 5."

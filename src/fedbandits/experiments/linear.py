@@ -9,9 +9,9 @@ nor, but for chance, the mean loss moves with K.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 ROWS, COLS = 4, 4
 AGENTS = ROWS * COLS
 DIMENSION = 5
-HORIZON = 3000
-ARMS = (50, 200, 1000, 5000)
-DRAWS = 5
-"""Draws of actions and losses, one run each: between runs of one draw little differs."""
-CONSTANTS = (0.003, 0.01, 0.03, LEARNING_RATE, 0.3)
-"""Learning rates FedExp3 is tuned over, at each K by itself and in hindsight."""
 GOAL = 1.5
 """By how much regret may grow over all K where only the dimension matters."""
 
@@ -45,27 +39,41 @@ TUNED = "FedExp3, best constant"
 UNIFORM = "uniform play"
 
 
-class Sizes(NamedTuple):
-    """What is played: `--quick` is smaller in every way."""
+@dataclass(frozen=True)
+class Sizes:
+    """What is played.
 
-    arms: Sequence[int]
-    constants: Sequence[float]
+    Attributes:
+        arms: K, one after another.
+        constants: learning rates FedExp3 is tuned over, at each K by itself and in hindsight;
+            figure 1's among them.
+        horizon: T.
+        draws: of actions and losses, one run each: between runs of one draw little differs.
+    """
+
+    arms: tuple[int, ...]
+    constants: tuple[float, ...]
     horizon: int
     draws: int
 
 
-FULL = Sizes(ARMS, CONSTANTS, HORIZON, DRAWS)
-QUICK = Sizes((20, 400), (0.03, LEARNING_RATE), 1000, 2)
+FULL = Sizes(
+    arms=(50, 200, 1000, 5000),
+    constants=(0.003, 0.01, 0.03, LEARNING_RATE, 0.3),
+    horizon=3000,
+    draws=5,
+)
+QUICK = Sizes(arms=(20, 400), constants=(0.03, LEARNING_RATE), horizon=1000, draws=2)
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play, draw and write regret against the number of arms.
 
     Writes `linear_arms` as .png, .pdf and .svg, `linear.csv` and `linear.nc` into `options.out`.
     `options.runs` are the draws of actions and losses.
     """
-    sizes = QUICK if options.quick else FULL
-    sizes = sizes._replace(draws=options.runs or sizes.draws)
+    sizes = sizes or (QUICK if options.quick else FULL)
+    sizes = replace(sizes, draws=options.runs or sizes.draws)
     tuned = ", ".join(f"{c:g}" for c in sizes.constants)
     section = Section(
         "linear",
@@ -243,8 +251,8 @@ def findings(data: xr.Dataset, growth: dict[str, Interval]) -> list[str]:
     """What was found, in words made from the numbers."""
     arms = data["arms"].to_numpy()
     regrets = {name: values.mean("draw") for name, values in by_algorithm(data).items()}
-    mine, theirs = regrets[LINEAR], regrets[TUNED]
-    small = ", ".join(f"{k:,}" for k in arms[(mine > theirs).to_numpy()])
+    linear, theirs = regrets[LINEAR], regrets[TUNED]
+    small = ", ".join(f"{k:,}" for k in arms[(linear > theirs).to_numpy()])
     best = data["best_loss"].mean("draw").to_numpy()
     met = "met" if growth[LINEAR].mean <= GOAL else f"missed by {growth[LINEAR].mean - GOAL:.2f}"
     sqrt_log = np.sqrt(np.log(arms[-1]) / np.log(arms[0]))

@@ -9,6 +9,7 @@ pays. Exploration is the same throughout.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
 
     from fedbandits.algorithms import AnyAlgorithm
 
-ROWS, COLS = 6, 6
-AGENTS = ROWS * COLS
-ARMS = 20
-HORIZON = 3000
-RUNS = 20
-"""Draws of the losses, each with its own draw of the agents' randomness."""
-AGAIN = 4
-"""Runs of each draw when judging: locking in on the wrong arm is rare and costly."""
-CONSTANTS = tuple(float(rate) for rate in np.geomspace(0.003, 3, 13))
 AUTHORS = "constant 0.1"
 DEFAULT = "default"
 GOAL, GOAL_OF_ONE, GOAL_ADVERSARIAL = 1.25, 2.0, 0.1
@@ -48,6 +40,49 @@ IN_VIEW = (
 """Said with the findings, so that no page has them without it."""
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is played.
+
+    Attributes:
+        rows: of the grid.
+        cols: of the grid; all networks have as many agents as it.
+        arms: K.
+        horizon: T.
+        runs: draws of the losses, each with its own draw of the agents' randomness.
+        again: runs of each draw when judging: locking in on the wrong arm is rare and costly.
+        constants: learning rates of which the best is chosen for each case.
+        families: by number and name.
+    """
+
+    rows: int
+    cols: int
+    arms: int
+    horizon: int
+    runs: int
+    again: int
+    constants: tuple[float, ...]
+    families: tuple[str, ...]
+
+    @property
+    def agents(self) -> int:
+        """N."""
+        return self.rows * self.cols
+
+
+FULL = Sizes(
+    rows=6,
+    cols=6,
+    arms=20,
+    horizon=3000,
+    runs=20,
+    again=4,
+    constants=tuple(float(rate) for rate in np.geomspace(0.003, 3, 13)),
+    families=("1 paper", "2 fixed", "3 heterogeneous", "4 moderate", "5 switching", "6 far"),
+)
+QUICK = replace(FULL, runs=2, families=("4 moderate", "5 switching"))
 
 
 class Family(NamedTuple):
@@ -65,45 +100,46 @@ class Family(NamedTuple):
     stationary: bool
 
 
-def families() -> dict[str, Family]:
-    """The six, by number and name."""
+def families(sizes: Sizes = FULL) -> dict[str, Family]:
+    """Those asked for of the six, by number and name."""
     problems = fb.problems
-    sizes = (AGENTS, ARMS, HORIZON)
+    agents, arms, horizon = shape = (sizes.agents, sizes.arms, sizes.horizon)
 
     def moderate(seed: int) -> fb.problems.Problem:
-        means = np.full(ARMS, 0.5)
-        means[np.random.default_rng(seed).integers(ARMS)] = 0.3
-        return problems.bernoulli(means, HORIZON, agents=AGENTS, seed=seed)
+        means = np.full(arms, 0.5)
+        means[np.random.default_rng(seed).integers(arms)] = 0.3
+        return problems.bernoulli(means, horizon, agents=agents, seed=seed)
 
-    return {
+    known = {
         "1 paper": Family(
-            "activated_bernoulli", lambda s: problems.activated_bernoulli(*sizes, seed=s), True
+            "activated_bernoulli", lambda s: problems.activated_bernoulli(*shape, seed=s), True
         ),
         "2 fixed": Family(
-            "fixed_activation", lambda s: problems.fixed_activation(*sizes, seed=s), True
+            "fixed_activation", lambda s: problems.fixed_activation(*shape, seed=s), True
         ),
         "3 heterogeneous": Family(
-            "heterogeneous, gap 0.1", lambda s: problems.heterogeneous(*sizes, seed=s), True
+            "heterogeneous, gap 0.1", lambda s: problems.heterogeneous(*shape, seed=s), True
         ),
         "4 moderate": Family("bernoulli, one arm of mean 0.3, the others 0.5", moderate, True),
         "5 switching": Family(
-            "switching, 4 parts", lambda s: problems.switching(*sizes, seed=s), False
+            "switching, 4 parts", lambda s: problems.switching(*shape, seed=s), False
         ),
         "6 far": Family(
             "delayed_experts, a quarter of the agents, blocks of 20",
-            lambda s: problems.delayed_experts(*sizes, cluster=AGENTS // 4, block=20, seed=s),
+            lambda s: problems.delayed_experts(*shape, cluster=agents // 4, block=20, seed=s),
             False,
         ),
     }
+    return {name: known[name] for name in sizes.families}
 
 
-def networks() -> dict[str, fb.Gossip]:
+def networks(sizes: Sizes = FULL) -> dict[str, fb.Gossip]:
     """The four, with the paper's matrix."""
     graphs = {
-        "complete": fb.networks.complete(AGENTS),
-        "grid": fb.networks.grid(ROWS, COLS),
-        "path": fb.networks.path(AGENTS),
-        "star": fb.networks.star(AGENTS),
+        "complete": fb.networks.complete(sizes.agents),
+        "grid": fb.networks.grid(sizes.rows, sizes.cols),
+        "path": fb.networks.path(sizes.agents),
+        "star": fb.networks.star(sizes.agents),
     }
     return {name: fb.gossip.max_degree(graph) for name, graph in graphs.items()}
 
@@ -127,7 +163,7 @@ class Case(NamedTuple):
         family: its number and name.
         network: its name.
         best: the constant chosen on the tuning draws.
-        at_edge: whether it is the smallest or largest of the 13.
+        at_edge: whether it is the smallest or largest of those tried.
         regret: expected regret at T, mean over agents, of each contender and of the chosen
             constant on fresh draws, `[draws]`.
         uniform: the same of uniform play, exact.
@@ -144,28 +180,28 @@ class Case(NamedTuple):
 BEST = "best constant"
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play the suite and judge; writes `suite.csv` and `suite` as .png, .pdf and .svg."""
-    runs = options.runs or (2 if options.quick else RUNS)
-    chosen = dict(list(families().items())[3:5]) if options.quick else families()
+    sizes = sizes or (QUICK if options.quick else FULL)
+    runs, chosen = options.runs or sizes.runs, families(sizes)
     seeds = fresh_seeds(options.seed, runs)
     section = Section(
         "suite",
         "The suite: learning rates that need no tuning",
         options.command("suite"),
         settings={
-            "sizes": f"N = {AGENTS}, K = {ARMS}, T = {HORIZON}; complete graph, grid({ROWS}, "
-            f"{COLS}), path, star; gossip max_degree",
+            "sizes": f"N = {sizes.agents}, K = {sizes.arms}, T = {sizes.horizon}; complete graph, "
+            f"grid({sizes.rows}, {sizes.cols}), path, star; gossip max_degree",
             "families": "; ".join(f"{name}: {family.title}" for name, family in chosen.items()),
             "exploration": f"{EXPLORATION}, the same throughout",
             "default": f"{fb.FedExp3().learning_rate}",
             "seeds": f"{runs} draws of the losses and agents to choose the constant, seeds "
-            f"{seeds.tuning[0]} on; {runs} others, {AGAIN} runs of each, to judge, seeds "
+            f"{seeds.tuning[0]} on; {runs} others, {sizes.again} runs of each, to judge, seeds "
             f"{seeds.judging[0]} on",
         },
     )
     with section.timed(f"{len(chosen)} families on four networks"):
-        cases = play(chosen, seeds)
+        cases = play(chosen, seeds, sizes)
     section.add_csv(options.out, "suite.csv", frame(cases))
     section.tables += [ratio_table(cases), adversarial_table(cases), verdict_table(cases)]
     section.add_picture(options.out, draw(cases), PICTURE)
@@ -186,9 +222,9 @@ def fresh_seeds(seed: int, runs: int) -> Seeds:
     return Seeds(range(first, first + runs), range(first + runs, first + 2 * runs))
 
 
-def play(chosen: Mapping[str, Family], seeds: Seeds) -> list[Case]:
+def play(chosen: Mapping[str, Family], seeds: Seeds, sizes: Sizes) -> list[Case]:
     """Every family on every network."""
-    gossips = networks()
+    gossips, rates = networks(sizes), sizes.constants
 
     def one(cell: tuple[str, str]) -> Case:
         name, network = cell
@@ -196,17 +232,17 @@ def play(chosen: Mapping[str, Family], seeds: Seeds) -> list[Case]:
         tuning, judging = ([make(seed) for seed in part] for part in seeds)
         constants = [
             regret_of(tuning, fb.FedExp3(rate, EXPLORATION), gossip, seeds.tuning[0])[0].mean()
-            for rate in CONSTANTS
+            for rate in rates
         ]
         place = int(np.argmin(constants))
-        players = contenders() | {BEST: fb.FedExp3(CONSTANTS[place], EXPLORATION)}
+        players = contenders() | {BEST: fb.FedExp3(rates[place], EXPLORATION)}
         found = {
-            label: regret_of(judging, player, gossip, seeds.judging[0], AGAIN)
+            label: regret_of(judging, player, gossip, seeds.judging[0], sizes.again)
             for label, player in players.items()
         }
-        at_edge = place in (0, len(CONSTANTS) - 1)
+        at_edge = place in (0, len(rates) - 1)
         regret = {label: values.mean(axis=1) for label, (values, _) in found.items()}
-        return Case(name, network, CONSTANTS[place], at_edge, regret, found[DEFAULT][1])
+        return Case(name, network, rates[place], at_edge, regret, found[DEFAULT][1])
 
     cells = [(name, network) for name in chosen for network in gossips]
     return in_threads(one, cells, "suite")

@@ -12,6 +12,7 @@ below 5 (C_W K² ln K)^(1/3) T^(2/3), at sizes where the theorem's γ_T is below
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -30,33 +31,52 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ARMS = 20
-DRAWS = 200
-"""Draws of the losses: on this instance they are what is random."""
-HORIZONS = (500, 1000, 2000, 4000, 8000)
 CLUSTER = 4
 """Agents in a clique where T varies: N = 16, Δ = 9."""
-CLUSTERS = (2, 4, 8, 16)
-"""Agents in a clique where Δ varies; the path has twice as many, so that a quarter of the agents
-sees losses, as in the proof."""
 HORIZON = 4000
+"""Where Δ varies; the longest horizon played, if that is shorter."""
 SHARE = 1 / 4
-
-UPPER_HORIZONS = (1000, 3000, 10_000, 30_000, 100_000)
 UPPER_ARMS = 2
-RUNS = 10
 
 
-def reproduce(options: Options) -> Section:
+@dataclass(frozen=True)
+class Sizes:
+    """What is played under the two bounds.
+
+    Attributes:
+        draws: of the losses under the lower bound, where they are what is random.
+        horizons: T under the lower bound.
+        clusters: agents in a clique where Δ varies, `CLUSTER` among them; the path has twice as
+            many, so that a quarter of the agents sees losses, as in the proof.
+        runs: under the upper bound.
+        upper_horizons: T under the upper bound.
+    """
+
+    draws: int
+    horizons: tuple[int, ...]
+    clusters: tuple[int, ...]
+    runs: int
+    upper_horizons: tuple[int, ...]
+
+
+FULL = Sizes(
+    draws=200,
+    horizons=(500, 1000, 2000, 4000, 8000),
+    clusters=(2, 4, 8, 16),
+    runs=10,
+    upper_horizons=(1000, 3000, 10_000, 30_000, 100_000),
+)
+QUICK = Sizes(draws=20, horizons=(500, 1000), clusters=(2, 4), runs=2, upper_horizons=(30_000,))
+
+
+def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play, draw and write figure 3.
 
     Writes three `figure3_*` as .png, .pdf and .svg, `figure3.csv`, `figure3_upper.csv` and
     `figure3_lower.nc` into `options.out`. `options.runs` are the runs under the upper bound.
     """
-    draws = 20 if options.quick else DRAWS
-    runs = options.runs or (2 if options.quick else RUNS)
-    horizons = HORIZONS[:2] if options.quick else HORIZONS
-    clusters = CLUSTERS[:2] if options.quick else CLUSTERS
-    upper_horizons = UPPER_HORIZONS[3:4] if options.quick else UPPER_HORIZONS
+    sizes = sizes or (QUICK if options.quick else FULL)
+    runs, draws = options.runs or sizes.runs, sizes.draws
     section = Section(
         "theory",
         "Figure 3, ours: the theorems, measured",
@@ -71,7 +91,7 @@ def reproduce(options: Options) -> Section:
         },
     )
     with section.timed(f"lower bound: {draws} draws, three algorithms"):
-        lower = play_lower(horizons, clusters, draws, options.seed)
+        lower = play_lower(sizes.horizons, sizes.clusters, draws, options.seed)
     section.add_netcdf(options.out, "figure3_lower", lower)
     points = lower_points(lower)
     section.add_csv(options.out, "figure3.csv", points)
@@ -80,7 +100,7 @@ def reproduce(options: Options) -> Section:
     for against, picture in PICTURES.items():
         section.add_picture(options.out, draw_lower(points, exponents, against), picture)
     with section.timed("upper bound: three networks"):
-        upper = play_upper(upper_horizons, runs, options.seed)
+        upper = play_upper(sizes.upper_horizons, runs, options.seed)
     section.add_csv(options.out, "figure3_upper.csv", upper)
     section.tables.append(upper_table(upper))
     section.add_picture(options.out, draw_upper(upper), UPPER)
@@ -304,7 +324,7 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
     covered = int(((points["low"] <= points["exact"]) & (points["exact"] <= points["high"])).sum())
     half = int(((exponents["low"] <= 0.5) & (exponents["high"] >= 0.5)).sum())
     below = int((upper["high"].fillna(upper["mean"]) < upper["bound"]).sum())  # one run: no band
-    said = int((upper["bound"] < upper["time"]).sum())
+    meaningful = int((upper["bound"] < upper["time"]).sum())
     of_figure1 = fb.gossip.max_degree(fb.networks.grid(figure1.ROWS, figure1.COLS), lazy=False)
     there = fb.bounds.upper_bound(of_figure1, arms=figure1.ARMS, horizon=figure1.HORIZON)
     return [
@@ -314,8 +334,8 @@ def findings(points: pd.DataFrame, exponents: pd.DataFrame, upper: pd.DataFrame)
         "fits.",
         f"Upper bound. The worst agent's regret is below Theorem 3 at {below} of {len(upper)} "
         f"points (the bound is {(upper['bound'] / upper['mean']).min():.1f} times it or more). At "
-        f"{said} of them the bound is below T; above T it says nothing, as for figure 1, left: "
-        f"{there:,.0f} at T = {figure1.HORIZON:,}.",
+        f"{meaningful} of them the bound is below T; above T it says nothing, as for figure 1, "
+        f"left: {there:,.0f} at T = {figure1.HORIZON:,}.",
     ]
 
 

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -138,23 +138,29 @@ class Agent:
 
     # What an application calls
 
-    async def choose(self, allowed: Sequence[str] | None = None) -> Ticket:
+    def choose(self, allowed: Sequence[str] | None = None) -> Coroutine[Any, Any, Ticket]:
         """Draw an arm. It is on disk, and its loss may be observed, when this returns.
 
         Args:
             allowed: the arms that can be played now; None for all.
         """
+        _inside_a_loop("choose")
+        return self._choose(allowed)
+
+    async def _choose(self, allowed: Sequence[str] | None) -> Ticket:
         ticket = self._running().choose(self._now(), allowed)
         await self._saved()
         return ticket
 
-    async def observe(self, ticket: str, loss: Any = None, *, reward: Any = None) -> None:
+    def observe(
+        self, ticket: str | Ticket, loss: Any = None, *, reward: Any = None
+    ) -> Coroutine[Any, Any, None]:
         """Tell the loss, or the reward, of a choice. It is counted once, whatever happens.
 
         Safe to repeat: the same again changes nothing. Late is fine, until the ticket expires.
 
         Args:
-            ticket: the ticket's id.
+            ticket: the ticket, or its id.
             loss: between `low` and `high`; of all arms where the algorithm learns from all.
             reward: the same, larger being better.
 
@@ -162,11 +168,15 @@ class Agent:
             ObservationError: for an unknown or expired ticket, a loss out of range, or another loss
                 than the one observed before.
         """
+        _inside_a_loop("observe")
         if (loss is None) == (reward is None):
             raise TypeError("observe takes a loss or a reward, one of the two")
         value = reward if loss is None else loss
         scaled = self._range.loss(value, reward=loss is None)
-        self._running().observe(ticket, scaled, self._now())
+        return self._observe(ticket.id if isinstance(ticket, Ticket) else ticket, scaled)
+
+    async def _observe(self, ticket: str, loss: Any) -> None:
+        self._running().observe(ticket, loss, self._now())
         await self._saved()
 
     @property
@@ -254,6 +264,7 @@ class Agent:
         # By the wall once, then by a clock that never jumps.
         self._offset = self._clock() - loop.time()
         self._failure = None
+        self._heard_at.clear()
         try:
             self._member = Member(
                 part.name,
@@ -414,6 +425,17 @@ class Agent:
         if answer:
             self._outbox += answer
             self._pending.set()
+
+
+def _inside_a_loop(method: str) -> None:
+    """Refuse a call from a plain thread, whose coroutine nobody would ever run."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise StoppedError(
+            f"await agent.{method}(...) inside `async with agent:`; in a program without asyncio, "
+            f"`with agent as shop:` and shop.{method}(...)"
+        ) from None
 
 
 def _own_part(name: str, federation: Any) -> Part:

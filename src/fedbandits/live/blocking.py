@@ -47,11 +47,19 @@ class BlockingAgent:
 
     def choose(self, allowed: Sequence[str] | None = None) -> Ticket:
         """See `Agent.choose`."""
-        return self._wait(self._agent.choose(allowed))
 
-    def observe(self, ticket: str, loss: Any = None, *, reward: Any = None) -> None:
+        async def choose() -> Ticket:
+            return await self._agent.choose(allowed)
+
+        return self._wait(choose())
+
+    def observe(self, ticket: str | Ticket, loss: Any = None, *, reward: Any = None) -> None:
         """See `Agent.observe`."""
-        self._wait(self._agent.observe(ticket, loss, reward=reward))
+
+        async def observe() -> None:
+            await self._agent.observe(ticket, loss, reward=reward)
+
+        self._wait(observe())
 
     @property
     def recommended(self) -> str:
