@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from fedbandits.cli.commands import app
 from fedbandits.live.journal import read_journal
-from fedbandits.live.summary import leaf_values, summary
+from fedbandits.live.journal.summary import leaf_values, summary
 from tests.live.journals import SEED, member, opened, play, played_journal
 from tests.without import OPTIONAL, run_without
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fedbandits.live import journal_reading
 from fedbandits.live.journal import Journal, read_journal
-from fedbandits.live.journal_errors import (
+from fedbandits.live.journal import reading as journal_reading
+from fedbandits.live.journal.errors import (
     InUseError,
     JournalError,
     WriteError,
@@ -345,7 +345,7 @@ def test_what_cannot_be_kept_stops_the_journal(tmp_path: Path) -> None:
 TOO_LARGE = """
 import resource, signal, sys
 from pathlib import Path
-from fedbandits.live.journal_errors import WriteError
+from fedbandits.live.journal.errors import WriteError
 from tests.live.journals import member, opened, play
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with opened(Path(sys.argv[1])) as kept:

@@ -5,21 +5,24 @@ import os
 import random
 import shutil
 import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from fedbandits.live.journal import Journal, read_journal
-from fedbandits.live.journal_errors import (
+from fedbandits.live.journal.errors import (
     CorruptJournalError,
     ForeignFileError,
     JournalError,
     NewerJournalError,
     OtherJournalError,
 )
-from fedbandits.live.journal_format import Content, named, seal
-from fedbandits.live.journal_reading import contradiction
+from fedbandits.live.journal.format import Content, named, seal
+from fedbandits.live.journal.reading import contradiction
 from fedbandits.live.records import Changes, Identity, Saved, StateRecord, TicketRecord
 
 from .journals import ARMS, SEED, identity, member, opened, play, played_journal
@@ -144,21 +147,37 @@ def refused_outside(path: Path) -> str:
     return str(told.value)
 
 
-@pytest.mark.skipif(
-    os.name != "posix" or os.geteuid() == 0, reason="permissions are POSIX and not for root"
-)
-def test_no_permission(whole: Path, tmp_path: Path) -> None:
-    path = copy(whole, tmp_path)
-    for mode in (0o000, 0o400):  # neither read nor write; no write
-        path.chmod(mode)
-        assert "must be yours to read and write" in refused_outside(path)
-    path.chmod(0o600)
-    tmp_path.chmod(0o500)
+@contextmanager
+def not_root(folder: Path) -> Iterator[None]:
+    """As somebody whom permissions bind, and whose the folder is."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, 65534, 65534)
+    os.seteuid(65534)
     try:
-        assert "must be yours to read and write" in refused_outside(tmp_path / "new.db")
-        read_journal(path)  # who only looks needs no more
+        yield
     finally:
-        tmp_path.chmod(0o700)
+        os.seteuid(0)
+
+
+def test_no_permission(whole: Path) -> None:
+    # Not in pytest's folder, which is root's alone where root runs it.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = copy(whole, folder)
+        with not_root(folder):
+            for mode in (0o000, 0o400):  # neither read nor write; no write
+                path.chmod(mode)
+                assert "must be yours to read and write" in refused_outside(path)
+            path.chmod(0o600)
+            folder.chmod(0o500)
+            try:
+                assert "must be yours to read and write" in refused_outside(folder / "new.db")
+                read_journal(path)  # who only looks needs no more
+            finally:
+                folder.chmod(0o700)
 
 
 # Damage

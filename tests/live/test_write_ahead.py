@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from fedbandits.live.journal import read_journal
-from fedbandits.live.journal_errors import CorruptJournalError, JournalError
+from fedbandits.live.journal.errors import CorruptJournalError, JournalError
+from fedbandits.live.journal.write_ahead import damage
 from fedbandits.live.records import Saved
-from fedbandits.live.write_ahead import damage
 
 from .journals import member, opened, play
 

@@ -37,7 +37,7 @@ def show(
     import msgspec
 
     from fedbandits.live.journal import read_journal
-    from fedbandits.live.summary import summary
+    from fedbandits.live.journal.summary import summary
 
     found = summary(read_journal(journal), time.time())
     if json:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fedbandits.experiments.section import Table as SectionTable
     from fedbandits.gossip.base import Gossip
-    from fedbandits.live.summary import Summary
+    from fedbandits.live.journal.summary import Summary
     from fedbandits.networks import Network
     from fedbandits.results.result import Result
     from fedbandits.sweeps.store import Manifest, Status, StoredCell

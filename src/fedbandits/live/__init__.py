@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .blocking import BlockingAgent
     from .federation import Federation, Part
     from .journal import Journal, read_journal
-    from .journal_errors import CorruptJournalError, InUseError, JournalError
+    from .journal.errors import CorruptJournalError, InUseError, JournalError
     from .memory import Links, MemoryNetwork, MemoryStore, Partition
     from .observations import (
         ConflictingObservationError,
@@ -30,12 +30,12 @@ _LATER = {
     "Agent": "agent",
     "BlockingAgent": "blocking",
     "ConflictingObservationError": "observations",
-    "CorruptJournalError": "journal_errors",
+    "CorruptJournalError": "journal.errors",
     "ExpiredTicketError": "observations",
     "Federation": "federation",
-    "InUseError": "journal_errors",
+    "InUseError": "journal.errors",
     "Journal": "journal",
-    "JournalError": "journal_errors",
+    "JournalError": "journal.errors",
     "Links": "memory",
     "MemoryNetwork": "memory",
     "MemoryStore": "memory",

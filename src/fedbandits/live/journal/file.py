@@ -19,8 +19,10 @@ from typing import TypeVar
 
 import filelock
 
-from . import journal_format as form
-from .journal_errors import (
+from fedbandits.live.records import Changes, Identity, Saved
+
+from . import format as form
+from .errors import (
     InUseError,
     JournalError,
     OtherJournalError,
@@ -28,12 +30,9 @@ from .journal_errors import (
     corrupt,
     reading,
 )
-from .journal_lock import locked
-from .journal_reading import read_journal
-from .records import Changes, Identity, Saved
+from .lock import locked
+from .reading import read_journal
 from .write_ahead import damage
-
-__all__ = ["Journal", "read_journal"]
 
 T = TypeVar("T")
 

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .journal_errors import corrupt
-from .records import Identity, Saved
+from fedbandits.live.records import Identity, Saved
+
+from .errors import corrupt
 
 APPLICATION = 0x66624A6C
 """Marks the file as a journal of a live agent: "fbJl"."""

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from .journal_errors import CorruptJournalError, NewerJournalError, corrupt, foreign, reading
-from .journal_format import (
+from fedbandits.live.records import EdgeRecord, Saved, StateRecord, TicketRecord
+
+from .errors import CorruptJournalError, NewerJournalError, corrupt, foreign, reading
+from .format import (
     APPLICATION,
     SCHEMA,
     TICKET,
@@ -28,7 +30,6 @@ from .journal_format import (
     log_of,
     named,
 )
-from .records import EdgeRecord, Saved, StateRecord, TicketRecord
 
 T = TypeVar("T")
 

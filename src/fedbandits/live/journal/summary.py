@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from .journal_format import Content
-from .messages import Vector
-from .records import Saved, TicketRecord
+from fedbandits.live.messages import Vector
+from fedbandits.live.records import Saved, TicketRecord
+
+from .format import Content
 
 
 class TicketSummary(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import filelock
 
-from .journal_errors import InUseError, JournalError, foreign
-from .journal_reading import read_journal
+from .errors import InUseError, JournalError, foreign
+from .reading import read_journal
 
 
 def locked(path: Path) -> filelock.BaseFileLock:
