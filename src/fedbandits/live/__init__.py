@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent, Neighbour, StoppedError, Store
     from .blocking import BlockingAgent
+    from .faults import Away, ClockJump, Faults
     from .federation import Federation, Part
     from .journal import Journal
+    from .memory import Partition
     from .observations import (
         ConflictingObservationError,
         ExpiredTicketError,
         ObservationError,
         UnknownTicketError,
     )
+    from .rehearsal import rehearse
     from .suitable import UnsuitableError
     from .tickets import Ticket
     from .transport import Transport
@@ -26,38 +29,48 @@ if TYPE_CHECKING:
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
     "Agent": "agent",
+    "Away": "faults",
     "BlockingAgent": "blocking",
+    "ClockJump": "faults",
     "ConflictingObservationError": "observations",
     "ExpiredTicketError": "observations",
+    "Faults": "faults",
     "Federation": "federation",
     "Journal": "journal",
     "Neighbour": "agent",
     "ObservationError": "observations",
     "Part": "federation",
+    "Partition": "memory",
     "StoppedError": "agent",
     "Store": "agent",
     "Ticket": "tickets",
     "Transport": "transport",
     "UnknownTicketError": "observations",
     "UnsuitableError": "suitable",
+    "rehearse": "rehearsal",
 }
 
 __all__ = [
     "Agent",
+    "Away",
     "BlockingAgent",
+    "ClockJump",
     "ConflictingObservationError",
     "ExpiredTicketError",
+    "Faults",
     "Federation",
     "Journal",
     "Neighbour",
     "ObservationError",
     "Part",
+    "Partition",
     "StoppedError",
     "Store",
     "Ticket",
     "Transport",
     "UnknownTicketError",
     "UnsuitableError",
+    "rehearse",
 ]
 
 

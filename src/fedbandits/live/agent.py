@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
@@ -268,7 +269,8 @@ class Agent:
             await self._saved()
             if self._transport is not None:
                 await self._transport.start(self._receive)
-            self._tasks.append(loop.create_task(self._gossip()))
+            if part.gossip_period < math.inf:
+                self._tasks.append(loop.create_task(self._gossip()))
         except BaseException:
             self._member = None
             await self.abort()
@@ -317,6 +319,23 @@ class Agent:
             future.cancel()
         self._waiting, self._outbox = [], []
         self._member = None
+
+    # A round in common, which `rehearse(..., lockstep=True)` has
+
+    def report(self) -> None:
+        """Send now what is sent every gossip period; never without this if that is infinite."""
+        member = self._running()
+        member.expire(self._now())
+        self._outbox += member.reports()
+        self._pending.set()
+
+    def hold(self) -> None:
+        """Exchange the estimates of this moment until `release`."""
+        self._running().ledger.hold()
+
+    def release(self) -> None:
+        """Exchange the estimates of the moment again."""
+        self._running().ledger.release()
 
     # What the above is made of
 
@@ -382,10 +401,7 @@ class Agent:
         period = self.part.gossip_period
         await asyncio.sleep(self._chance.random() * period)
         while self._failure is None:
-            member = self._running()
-            member.expire(self._now())
-            self._outbox += member.reports()
-            self._pending.set()
+            self.report()
             await asyncio.sleep(period * (1 + JITTER * (2 * self._chance.random() - 1)))
 
     def _receive(self, sender: str, payload: bytes) -> None:

@@ -171,6 +171,10 @@ class Member:
         t = self.rounds + 1 if t is None else t
         return np.asarray(self.algorithm.distribution(self._state, np.int64(t)), np.float64)
 
+    def drawn_from(self, ticket: str) -> Vector:
+        """What an open ticket's arm was drawn from, `[K]`."""
+        return np.frombuffer(self._open[ticket].p)
+
     @property
     def recommended(self) -> str:
         """The arm that it would most likely play now."""
@@ -194,7 +198,9 @@ class Member:
 
     def reports(self) -> list[tuple[str, bytes]]:
         """What is sent every gossip period."""
-        return _encoded(self.ledger.reports()) if self.gossips else []
+        if not self.form.values or not self.gossips:
+            return []
+        return _encoded(self.ledger.reports())
 
     def receive(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
         """Take in a message; what is sent in answer.
