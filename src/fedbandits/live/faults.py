@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedbandits.common import checks
 from fedbandits.common.checks import did_you_mean
 
 from .memory import Links, Partition
@@ -85,20 +84,21 @@ class Faults:
 
     def check(self, members: Sequence[str], horizon: int) -> None:
         """Refuse faults of agents that are not there, and rounds that nobody plays."""
-        parted = [(name, cut) for cut in self.partitions for name in cut.members]
-        for name, fault in (
-            *((name, "one_way") for pair in self.one_way for name in pair),
-            *parted,
-            *((fault.member, fault) for fault in (*self.away, *self.clock_jumps)),
-        ):
+        named: list[tuple[str, object]] = [
+            (name, "one_way") for pair in self.one_way for name in pair
+        ]
+        named += [(name, cut) for cut in self.partitions for name in cut.members]
+        named += [(away.member, away) for away in self.away]
+        named += [(jump.member, jump) for jump in self.clock_jumps]
+        for name, fault in named:
             if name not in members:
                 meant = did_you_mean(name, members)
                 raise ValueError(f"{fault}: no member {name!r}{meant} There are {[*members]}")
         away = np.zeros((len(members), horizon + 2), np.int64)
-        for fault in self.away:
-            if not 1 <= fault.start <= min(fault.end, horizon):
-                raise ValueError(f"{fault}: rounds are 1 to {horizon}, and it ends after its start")
-            away[members.index(fault.member), fault.start : max(fault.end, fault.start + 1)] += 1
+        for gone in self.away:
+            if not 1 <= gone.start <= min(gone.end, horizon):
+                raise ValueError(f"{gone}: rounds are 1 to {horizon}, and it ends after its start")
+            away[members.index(gone.member), gone.start : max(gone.end, gone.start + 1)] += 1
         if away.max(initial=0) > 1:
             member, t = (int(i) for i in np.argwhere(away > 1)[0])
             raise ValueError(f"{members[member]} goes away in round {t}, when it is away")

@@ -6,7 +6,7 @@ import multiprocessing
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ class Rehearsal:
 
     problem: Problem
     federation: Federation
-    faults: Faults = Faults()
+    faults: Faults = field(default_factory=Faults)
     runs: int = 1
     seed: int = 0
     lockstep: bool = False
@@ -104,9 +104,7 @@ def rehearse(
 def rehearse_all(rehearsals: Sequence[Rehearsal], processes: int = 1) -> list[Result]:
     """Several rehearsals whose runs share the processes."""
     games = [_game(each) for each in rehearsals]
-    runs = [
-        run for each, game in zip(rehearsals, games, strict=True) for run in _runs(each, game)
-    ]
+    runs = [run for each, game in zip(rehearsals, games, strict=True) for run in _runs(each, game)]
     played = _in_processes(runs, checks.whole(processes, "processes", least=1))
     results = []
     for each, game in zip(rehearsals, games, strict=True):
@@ -226,8 +224,11 @@ def _sums(played: Sequence[Played]) -> tuple[Curves, AgentTotals]:
     expected = np.stack([run.expected for run in played], axis=1)
     arm_loss = played[0].arm_loss
     here = action != AWAY
-    incurred = np.where(here, np.take_along_axis(arm_loss, action.reshape(len(action), -1), 1)
-                        .reshape(action.shape), np.nan)
+    incurred = np.where(
+        here,
+        np.take_along_axis(arm_loss, action.reshape(len(action), -1), 1).reshape(action.shape),
+        np.nan,
+    )
     means = np.nanmean(incurred, axis=2), np.nanmean(expected, axis=2)
     incurred, expected = (
         np.where(here, values, mean[:, :, None])

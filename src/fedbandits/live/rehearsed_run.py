@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
     def chance(self, *what: object) -> random.Random:
         """Chance of its own for everything that has a name."""
-        return random.Random(repr((self.seed, self.number, *what)))  # noqa: S311 (no secrets)
+        return random.Random(repr((self.seed, self.number, *what)))
 
 
 class Played(NamedTuple):
