@@ -376,7 +376,7 @@ def draw(found: Found) -> Figure:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.25, linewidth=0.6)
     panels[0][0].invert_yaxis()
-    figure.supxlabel("cumulative regret at T, mean over agents", fontsize="medium")
+    panels[0][len(found) // 2].set_xlabel("cumulative regret at T, mean over agents")
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small"

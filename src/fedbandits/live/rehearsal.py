@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
@@ -103,9 +105,15 @@ def rehearse(
 
 def rehearse_all(rehearsals: Sequence[Rehearsal], processes: int = 1) -> list[Result]:
     """Several rehearsals whose runs share the processes."""
-    games = [_game(each) for each in rehearsals]
-    runs = [run for each, game in zip(rehearsals, games, strict=True) for run in _runs(each, game)]
-    played = _in_processes(runs, checks.whole(processes, "processes", least=1))
+    games = []
+
+    def runs() -> Iterator[Run]:
+        for each in rehearsals:
+            games.append(_game(each))
+            yield from _runs(each, games[-1])
+
+    most = sum(each.runs for each in rehearsals)
+    played = _in_processes(runs(), min(checks.whole(processes, "processes", least=1), most))
     results = []
     for each, game in zip(rehearsals, games, strict=True):
         mine, played = played[: each.runs], played[each.runs :]
@@ -153,6 +161,7 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
     ]
 
 
+@functools.lru_cache(maxsize=8)  # rehearsals side by side have them in common
 def _uniforms(seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
     """Those of `simulate` for the same (seed, run, round, agent): `[T + 1, R, N]`."""
     import jax
@@ -160,34 +169,33 @@ def _uniforms(seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.flo
     from fedbandits.common import streams
     from fedbandits.engine.preparation import precision
 
+    def of_round(t: Array) -> Array:
+        key = streams.round_key(streams.ACTIONS, np.uint32(seed), t)
+        return streams.uniforms(key, (runs, agents), np.float64)
+
     with precision("float64"):
         times = np.arange(1, horizon + 2, dtype=np.int32)
-        drawn = jax.jit(
-            jax.vmap(
-                lambda t: streams.uniforms(
-                    streams.round_key(streams.ACTIONS, np.uint32(seed), t),
-                    (runs, agents),
-                    np.float64,
-                )
-            )
-        )(times)
-        return np.asarray(drawn)
+        return np.asarray(jax.jit(jax.vmap(of_round))(times))
 
 
-def _in_processes(runs: Sequence[Run], processes: int) -> list[Played]:
-    processes = min(processes, len(runs))
+def _in_processes(runs: Iterable[Run], processes: int) -> list[Played]:
     if processes == 1:
         return [play_run(run) for run in runs]
+    # Spawned: a fork of a process in which JAX is at work may hang.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(play_run, map(_portable, runs)))
+
+
+def _portable(run: Run) -> Run:
+    """A run that another process can be given."""
     try:
-        pickle.dumps([(run.problem, run.federation) for run in runs])
+        pickle.dumps((run.problem, run.federation))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
             f"this cannot be handed to other processes ({error}); leave processes out, or use "
             "functions that can be imported"
         ) from error
-    # Spawned: a fork of a process in which JAX is at work may hang.
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(play_run, runs))
+    return run
 
 
 def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Result:
