@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -161,21 +161,27 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
     ]
 
 
-@functools.lru_cache(maxsize=8)  # rehearsals side by side have them in common
 def _uniforms(seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
     """Those of `simulate` for the same (seed, run, round, agent): `[T + 1, R, N]`."""
-    import jax
-
-    from fedbandits.common import streams
     from fedbandits.engine.preparation import precision
-
-    def of_round(t: Array) -> Array:
-        key = streams.round_key(streams.ACTIONS, np.uint32(seed), t)
-        return streams.uniforms(key, (runs, agents), np.float64)
 
     with precision("float64"):
         times = np.arange(1, horizon + 2, dtype=np.int32)
-        return np.asarray(jax.jit(jax.vmap(of_round))(times))
+        return np.asarray(_drawing(runs, agents)(np.uint32(seed), times))
+
+
+@functools.cache  # compiled once for all seeds
+def _drawing(runs: int, agents: int) -> Callable[[Any, Any], Array]:
+    import jax
+
+    from fedbandits.common import streams
+
+    def of_round(seed: Array, t: Array) -> Array:
+        key = streams.round_key(streams.ACTIONS, seed, t)
+        return streams.uniforms(key, (runs, agents), np.float64)
+
+    drawn: Callable[[Any, Any], Array] = jax.jit(jax.vmap(of_round, in_axes=(None, 0)))
+    return drawn
 
 
 def _in_processes(runs: Iterable[Run], processes: int) -> list[Played]:
