@@ -172,6 +172,16 @@ def test_gossip_is_as_frequent_as_it_should_be() -> None:
     assert sent["messages"] == pytest.approx(4, rel=0.05)
 
 
+def test_who_is_not_answered_asks_again() -> None:
+    """Everything is lost: two reports a period over each of 4 edges, and no answer.
+
+    With nothing lost no report is repeated, as the test above says.
+    """
+    problem, federation = game(horizon=200, gossip_period=0.5)
+    sent = rehearse(problem, federation, Faults(loss=1.0)).communication
+    assert sent["messages"] == pytest.approx(4, rel=0.05)
+
+
 def test_who_sends_nothing_sends_nothing() -> None:
     problem, federation = game(algorithm=fb.Exp3())
     live = rehearse(problem, federation, Faults(loss=0.5), seed=5)

@@ -59,7 +59,7 @@ class Sizes:
         return self.rows * self.cols
 
 
-FULL = Sizes(rows=6, cols=6, arms=20, horizon=1000, draws=10)
+FULL = Sizes(rows=6, cols=6, arms=20, horizon=1000, draws=5)
 QUICK = Sizes(rows=3, cols=3, arms=5, horizon=60, draws=2)
 
 
