@@ -252,8 +252,9 @@ def test_live_and_simulated_side_by_side(tmp_path: Path) -> None:
     assert isinstance(gossip, fb.Gossip)
     simulated = fb.simulate(problem, fb.FedExp3(), gossip, 2)
     assert fb.compare(live, simulated).summary().shape == (1, 3)
-    ax = fb.plot(live, simulated)
-    assert len(ax.get_lines()) >= 2
+    names = fb.plot(live, simulated).get_legend_handles_labels()[1]
+    assert names[0].startswith("FedExp3, live=(gossip_period=0.5, faults=(loss=0.3, delay=[0, 2]")
+    assert names[1] == "FedExp3"
     again = fb.load(live.save(tmp_path / "live.nc"))
     assert again.config["live"]["gossip_period"] == federation.gossip_period
     assert again.config["live"]["faults"] == BAD.describe()
@@ -304,6 +305,8 @@ def test_what_cannot_be_rehearsed() -> None:
         rehearse(fb.problems.heterogeneous(5, 3, 30), federation)
     with pytest.raises(TypeError, match=r"federation must be an fb\.live\.Federation"):
         rehearse(problem, fb.networks.ring(4))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"faults must be an fb\.live\.Faults, not 0\.3"):
+        rehearse(problem, federation, 0.3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="delay must be"):
         Faults(delay=(2.0, 1.0))
 

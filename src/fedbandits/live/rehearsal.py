@@ -7,7 +7,7 @@ import multiprocessing
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -51,6 +51,8 @@ class Rehearsal:
                 f"the problem has {self.problem.arms} arms, and the federation "
                 f"{len(self.federation.arms)}: {', '.join(self.federation.arms)}"
             )
+        if not isinstance(self.faults, Faults):
+            raise TypeError(f"faults must be an fb.live.Faults, not {self.faults!r}")
         self.faults.check(self.federation.members, self.problem.horizon)
         if self.lockstep and self.faults:
             raise ValueError("in lockstep nothing goes wrong: leave faults out, or lockstep")
@@ -217,18 +219,16 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
         live = {"gossip_period": float(federation.gossip_period), **live}
     if federation.clip is not None:
         live["clip"] = float(federation.clip)
-    return replace(
-        build_result(
-            game.record,
-            np.stack([run.recommended for run in played]),
-            game.config | {"live": live},
-            _communication(game, played),
-            rehearsal.against,
-            tuple(federation.members),
-            tuple(federation.arms),
-            dates=problem.dates,
-        ),
-        gossip=game.gossip,
+    return build_result(
+        game.record,
+        np.stack([run.recommended for run in played]),
+        {"live": live} | game.config,  # first, since it is what tells results apart
+        _communication(game, played),
+        rehearsal.against,
+        tuple(federation.members),
+        tuple(federation.arms),
+        game.gossip,
+        problem.dates,
     )
 
 
