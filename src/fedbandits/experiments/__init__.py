@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from . import figure1, figure2, horizons, leaderboard, linear, suite, theory
+from . import figure1, figure2, horizons, leaderboard, linear, live, suite, theory
 from .section import Options, Section, run_part
 
 REGISTRY: dict[str, Callable[[Options], Section]] = {
@@ -13,10 +13,11 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "leaderboard": leaderboard.reproduce,
     "horizons": horizons.reproduce,
     "linear": linear.reproduce,
+    "live": live.reproduce,
 }
 """What `fedbandits reproduce` can do."""
 
-BEYOND = ("suite", "leaderboard", "horizons", "linear")
+BEYOND = ("suite", "leaderboard", "horizons", "linear", "live")
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "horizons",
     "leaderboard",
     "linear",
+    "live",
     "run_part",
     "suite",
     "theory",

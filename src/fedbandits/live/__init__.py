@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent, Neighbour, StoppedError, Store
     from .blocking import BlockingAgent
+    from .faults import Away, ClockJump, Faults
     from .federation import Federation, Part
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         ObservationError,
         UnknownTicketError,
     )
+    from .rehearsal import rehearse
     from .suitable import UnsuitableError
     from .tickets import Ticket
     from .transport import Transport
@@ -28,10 +30,13 @@ if TYPE_CHECKING:
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
     "Agent": "agent",
+    "Away": "faults",
     "BlockingAgent": "blocking",
+    "ClockJump": "faults",
     "ConflictingObservationError": "observations",
     "CorruptJournalError": "journal.errors",
     "ExpiredTicketError": "observations",
+    "Faults": "faults",
     "Federation": "federation",
     "InUseError": "journal.errors",
     "Journal": "journal",
@@ -50,14 +55,18 @@ _LATER = {
     "UnknownTicketError": "observations",
     "UnsuitableError": "suitable",
     "read_journal": "journal",
+    "rehearse": "rehearsal",
 }
 
 __all__ = [
     "Agent",
+    "Away",
     "BlockingAgent",
+    "ClockJump",
     "ConflictingObservationError",
     "CorruptJournalError",
     "ExpiredTicketError",
+    "Faults",
     "Federation",
     "InUseError",
     "Journal",
@@ -76,6 +85,7 @@ __all__ = [
     "UnknownTicketError",
     "UnsuitableError",
     "read_journal",
+    "rehearse",
 ]
 
 

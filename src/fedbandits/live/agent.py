@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import math
 import random
 import time
 from collections import Counter
@@ -31,6 +33,10 @@ _log = logging.getLogger("fedbandits.live")
 
 JITTER = 0.1
 """By how much of a period gossip is early or late, so that agents do not all speak at once."""
+
+REPEATS = 1
+"""How often within a period a report is repeated to a neighbour that does not answer. So where
+messages are lost there are almost as many exchanges as where none is."""
 
 
 class Store(Protocol):
@@ -282,7 +288,8 @@ class Agent:
             await self._saved()
             if self._transport is not None:
                 await self._transport.start(self._receive)
-            self._tasks.append(loop.create_task(self._gossip()))
+            if part.gossip_period < math.inf:
+                self._tasks.append(loop.create_task(self._gossip()))
         except BaseException:
             self._member = None
             await self.abort()
@@ -331,6 +338,27 @@ class Agent:
             future.cancel()
         self._waiting, self._outbox = [], []
         self._member = None
+
+    # A round in common, which `rehearse(..., lockstep=True)` has
+
+    def report(self, *, again: bool = False) -> None:
+        """Send now what is sent every gossip period; never without this if that is infinite.
+
+        Args:
+            again: only to those who have not answered the last.
+        """
+        member = self._running()
+        member.expire(self._now())
+        self._outbox += member.repeats() if again else member.reports()
+        self._pending.set()
+
+    def hold(self) -> None:
+        """Exchange the estimates of this moment until `release`."""
+        self._running().ledger.hold()
+
+    def release(self) -> None:
+        """Exchange the estimates of the moment again."""
+        self._running().ledger.release()
 
     # What the above is made of
 
@@ -401,15 +429,14 @@ class Agent:
         self._waiting, self._outbox = [], []
 
     async def _gossip(self) -> None:
-        """Report to the owners of edges, once every period."""
-        period = self.part.gossip_period
-        await asyncio.sleep(self._chance.random() * period)
-        while self._failure is None:
-            member = self._running()
-            member.expire(self._now())
-            self._outbox += member.reports()
-            self._pending.set()
-            await asyncio.sleep(period * (1 + JITTER * (2 * self._chance.random() - 1)))
+        """Report to the owners of edges every period, and in between to those who are silent."""
+        pause = self.part.gossip_period / (1 + REPEATS)
+        await asyncio.sleep(self._chance.random() * self.part.gossip_period)
+        for turn in itertools.count():
+            if self._failure is not None:
+                return
+            self.report(again=turn % (1 + REPEATS) > 0)
+            await asyncio.sleep(pause * (1 + JITTER * (2 * self._chance.random() - 1)))
 
     def _receive(self, sender: str, payload: bytes) -> None:
         """From the transport: believe it or not, and answer after the next commit."""

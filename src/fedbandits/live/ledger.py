@@ -105,12 +105,13 @@ class Ledger:
             self._put(
                 neighbour, fresh_edge(self.form, weight, owns(self.name, neighbour), incarnation)
             )
+            self.edges = _in_order(self.edges)
 
     def restore(self, inputs: Values, maxima: Values, edges: Mapping[str, Edge]) -> None:
         """What a journal has kept; `connect` gives the edges their weights."""
         self.inputs = dict(inputs)
         self.maxima = dict(maxima)
-        self.edges = dict(edges)
+        self.edges = _in_order(edges)
         self._settle()
 
     def disconnect(self, neighbour: str) -> None:
@@ -248,6 +249,11 @@ class Ledger:
         if edge.owner:
             return Flow(*numbers, packed(edge.flow), ours, leaving)
         return Report(*numbers, ours, leaving)
+
+
+def _in_order(edges: Mapping[str, Edge]) -> dict[str, Edge]:
+    """By name: flows are summed in the same order, to the last digit, also after a restart."""
+    return {name: edges[name] for name in sorted(edges)}
 
 
 def fresh_edge(form: Format, weight: float, owner: bool, incarnation: int) -> Edge:

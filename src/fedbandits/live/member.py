@@ -99,6 +99,7 @@ class Member:
         self.ledger = Ledger(name, self.form, clip)
         self._heard: Values = {}
         self._gossips = False
+        self._unanswered: set[str] = set()
         self._open: dict[str, TicketRecord] = {}
         self._closed: dict[str, TicketRecord] = {}
         self._unsaved: dict[int, TicketRecord] = {}
@@ -171,6 +172,10 @@ class Member:
         t = self.rounds + 1 if t is None else t
         return np.asarray(self.algorithm.distribution(self._state, np.int64(t)), np.float64)
 
+    def drawn_from(self, ticket: str) -> Vector:
+        """What an open ticket's arm was drawn from, `[K]`."""
+        return np.frombuffer(self._open[ticket].p)
+
     @property
     def recommended(self) -> str:
         """The arm that it would most likely play now."""
@@ -194,7 +199,17 @@ class Member:
 
     def reports(self) -> list[tuple[str, bytes]]:
         """What is sent every gossip period."""
-        return _encoded(self.ledger.reports()) if self.gossips else []
+        if not self.form.values or not self.gossips:
+            return []
+        found = self.ledger.reports()
+        self._unanswered = {neighbour for neighbour, _ in found}
+        return _encoded(found)
+
+    def repeats(self) -> list[tuple[str, bytes]]:
+        """What is sent between two periods: reports, as of now, to those who did not answer."""
+        if not self._unanswered:
+            return []
+        return _encoded([each for each in self.ledger.reports() if each[0] in self._unanswered])
 
     def receive(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
         """Take in a message; what is sent in answer.
@@ -206,6 +221,7 @@ class Member:
         if not self.gossips:
             return []
         answer = self.ledger.receive(sender, message)
+        self._unanswered.discard(sender)
         return [] if answer is None else [(sender, encode(answer))]
 
     def leave(self) -> list[tuple[str, bytes]]:
