@@ -173,6 +173,13 @@ def test_neighbours_and_who_is_silent_since_when() -> None:
                 assert heard < 2.5
                 assert one.disagreement < 1e-9
                 assert one.recommended == other.recommended
+                status = one.status()
+                assert status.recommended == one.recommended
+                assert dict(zip(ARMS, status.probabilities, strict=True)) == one.probabilities
+                assert (status.rounds, status.observed, status.agents) == (1, 1, 2)
+                assert status.neighbours["agent2"].disagreement == one.disagreement
+                assert status.uptime == pytest.approx(60.0)
+                assert status.time == pytest.approx(1e9 + 60.0)
                 await other.leave()
             await asyncio.sleep(30.0)
             there = one.neighbours["agent2"]

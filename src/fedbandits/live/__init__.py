@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnknownTicketError,
     )
     from .rehearsal import rehearse
+    from .status import Status
     from .suitable import UnsuitableError
     from .tickets import Ticket
     from .transport import Transport
@@ -48,6 +49,7 @@ _LATER = {
     "ObservationError": "observations",
     "Part": "federation",
     "Partition": "memory",
+    "Status": "status",
     "StoppedError": "agent",
     "Store": "agent",
     "Ticket": "tickets",
@@ -78,6 +80,7 @@ __all__ = [
     "ObservationError",
     "Part",
     "Partition",
+    "Status",
     "StoppedError",
     "Store",
     "Ticket",

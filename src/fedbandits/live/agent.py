@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
+from fedbandits.common.version import __version__
 
 from .federation import Federation, Part, names
 from .member import Member
 from .messages import RefusedError
 from .observations import checked_range
 from .records import Changes, Identity, Saved
+from .status import NeighbourStatus, Status
 from .tickets import Ticket
 from .transport import Transport
 
@@ -140,7 +142,7 @@ class Agent:
         self._refused: Counter[str] = Counter()
         self._why_refused: dict[str, str] = {}
         self._failure: BaseException | None = None
-        self._offset = 0.0
+        self._offset = self._started = 0.0
 
     # What an application calls
 
@@ -231,6 +233,31 @@ class Agent:
         """How many tickets have expired."""
         return self._running().expired
 
+    def status(self) -> Status:
+        """All of this, as plain data."""
+        member, now = self._running(), self._now()
+        p = member.distribution()
+        return Status(
+            name=self.name,
+            version=__version__,
+            algorithm=type(self.part.algorithm).__name__,
+            arms=self.part.arms,
+            probabilities=tuple(p.tolist()),
+            recommended=self.part.arms[int(p.argmax())],
+            rounds=member.rounds,
+            observed=member.observed,
+            expired=member.expired,
+            open_tickets=member.open_tickets,
+            disagreement=member.disagreement,
+            agents=self.part.agents,
+            neighbours={
+                name: NeighbourStatus(*each, member.distance(name))
+                for name, each in self.neighbours.items()
+            },
+            uptime=now - self._started,
+            time=now,
+        )
+
     # Beginning, changing and ending
 
     async def __aenter__(self) -> Self:
@@ -271,6 +298,7 @@ class Agent:
         self._offset = self._clock() - loop.time()
         self._failure = None
         self._heard_at.clear()
+        self._started = self._now()
         try:
             self._member = Member(
                 part.name,

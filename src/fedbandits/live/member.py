@@ -242,13 +242,15 @@ class Member:
     @property
     def disagreement(self) -> float:
         """The largest difference between its averages and those last heard from a neighbour."""
-        differences = [
-            float(np.abs(self.ledger.values[name] - edge.heard[name]).max())
-            for edge in self.ledger.edges.values()
-            if edge.heard is not None
-            for name in self.form.averages
-        ]
-        return max(differences, default=0.0)
+        return max((self.distance(name) or 0.0 for name in self.ledger.edges), default=0.0)
+
+    def distance(self, neighbour: str) -> float | None:
+        """The same, of one neighbour; None if it was never heard from."""
+        heard = self.ledger.edges[neighbour].heard
+        if heard is None:
+            return None
+        ours = self.ledger.values
+        return max((float(np.abs(ours[k] - heard[k]).max()) for k in self.form.averages), default=0)
 
     # Keeping
 

@@ -118,8 +118,8 @@ def rehearse_all(rehearsals: Sequence[Rehearsal], processes: int = 1) -> list[Re
     played = _in_processes(runs(), min(checks.whole(processes, "processes", least=1), most))
     results = []
     for each, game in zip(rehearsals, games, strict=True):
-        mine, played = played[: each.runs], played[each.runs :]
-        results.append(_result(each, game, mine))
+        of_this, played = played[: each.runs], played[each.runs :]
+        results.append(_result(each, game, of_this))
     return results
 
 

@@ -1,0 +1,64 @@
+"""What an agent tells about itself: to operators, dashboards and `fedbandits live status`."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class NeighbourStatus(msgspec.Struct, frozen=True):
+    """A neighbour, as an agent sees it.
+
+    Attributes:
+        weight: of the edge.
+        silent_for: seconds since it was last heard from; None if never since the start.
+        left: whether it has said goodbye.
+        refused: how many of its messages were not believed.
+        last_refusal: why the last of those was not.
+        disagreement: the largest difference between its estimates and the agent's; None if it was
+            never heard from.
+    """
+
+    weight: float
+    silent_for: float | None
+    left: bool
+    refused: int
+    last_refusal: str | None
+    disagreement: float | None
+
+
+class Status(msgspec.Struct, frozen=True):
+    """An agent at one moment.
+
+    Attributes:
+        name: of the agent.
+        version: of fedbandits.
+        algorithm: its name.
+        arms: their names.
+        probabilities: what the next choice is drawn from, in the order of the arms.
+        recommended: the arm that is likeliest.
+        rounds: choices so far.
+        observed: how many of them were observed.
+        expired: how many expired.
+        open_tickets: how many wait for their loss.
+        disagreement: the largest difference to what a neighbour last sent.
+        agents: N.
+        neighbours: by name.
+        uptime: seconds since the start.
+        time: seconds since 1970.
+    """
+
+    name: str
+    version: str
+    algorithm: str
+    arms: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    recommended: str
+    rounds: int
+    observed: int
+    expired: int
+    open_tickets: int
+    disagreement: float
+    agents: int
+    neighbours: dict[str, NeighbourStatus]
+    uptime: float
+    time: float
