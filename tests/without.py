@@ -12,7 +12,9 @@ from pathlib import Path
 import fedbandits
 from fedbandits.common.extras import PACKAGES
 
-OPTIONAL = tuple(package.name for package in PACKAGES if package.extra)
+OPTIONAL = tuple(package.name for package in PACKAGES if package.extra) + tuple(
+    package.installed_as.replace("-", "_") for package in PACKAGES if package.installed_as
+)
 
 
 def run_without(

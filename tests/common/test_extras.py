@@ -24,10 +24,12 @@ def test_the_table_is_that_of_pyproject() -> None:
         for extra, requirements in brought.items()
         if extra not in ("dev", "all")
         for requirement in requirements
-        if (match := re.match(r"\w+", requirement)) and match[0] != "fedbandits"
+        if (match := re.match(r"[\w-]+", requirement)) and match[0] != "fedbandits"
     }
-    assert named == {(package.name, package.extra) for package in extras.PACKAGES}
-    assert set(brought["all"]) == {"fedbandits[sim,solvers,cluster]"}
+    assert named == {
+        (package.installed_as or package.name, package.extra) for package in extras.PACKAGES
+    }
+    assert set(brought["all"]) == {"fedbandits[sim,solvers,cluster,live]"}
 
 
 EVERY_AGENT = """

@@ -38,7 +38,7 @@ def packages_table() -> Table:
 
     table = Table("package", "version", "extra", "needed for", box=box.SIMPLE_HEAD)
     for package in extras.PACKAGES:
-        found = extras.version(package.name)
+        found = extras.version(package.installed_as or package.name)
         table.add_row(
             package.name, found or "missing", package.extra or "-", package.needed_for,
             style="" if found else "yellow",
@@ -63,7 +63,7 @@ def _missing() -> list[str]:
     """What to type for each extra that is not whole."""
     missing: dict[str, list[str]] = {}
     for package in extras.PACKAGES:
-        if extras.version(package.name) is None:
+        if extras.version(package.installed_as or package.name) is None:
             missing.setdefault(package.extra, []).append(package.name)
     return [
         f"missing: {', '.join(names)}; to get {'it' if len(names) == 1 else 'them'}: "

@@ -18,14 +18,16 @@ class Package(NamedTuple):
     """A package that this one imports.
 
     Attributes:
-        name: as it is imported, and as it is installed.
+        name: as it is imported, and as it is installed unless that is said.
         extra: what brings it; empty for what is always there.
         needed_for: what does not work without it.
+        installed_as: its name where packages come from.
     """
 
     name: str
     extra: str
     needed_for: str
+    installed_as: str = ""
 
 
 PACKAGES = (
@@ -48,6 +50,11 @@ PACKAGES = (
     Package("cvxpy", "solvers", "the fastest gossip of up to 50 agents"),
     Package("clarabel", "solvers", "the fastest gossip of up to 50 agents"),
     Package("pyamg", "solvers", "the eigenvalues of very large networks (SciPy takes more memory)"),
+    Package("zenoh", "live", "messages between agents on a network", "eclipse-zenoh"),
+    Package("cryptography", "live", "keys and certificates"),
+    Package("starlette", "live", "the service of a live agent"),
+    Package("uvicorn", "live", "the service of a live agent"),
+    Package("prometheus_client", "live", "the metrics of a live agent", "prometheus-client"),
     Package("distributed", "cluster", "sweeps on many machines (--scheduler)"),
 )
 _BY_NAME = {package.name: package for package in PACKAGES}
