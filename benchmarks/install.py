@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import ROOT
 
-EXTRAS = ("", "sim", "solvers", "cluster", "all")
+EXTRAS = ("", "live", "sim", "solvers", "cluster", "all")
 KEPT = ROOT / "benchmarks" / "results" / "install.json"
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 CONSTRAINTS = ("-c", str(ROOT / "constraints.txt"))

@@ -252,7 +252,8 @@ def precision(kept: Kept) -> str:
 
 
 BRINGS = {
-    "": "one agent on NumPy, and the command's help",
+    "": "live agents on NumPy, and the command's help",
+    "live": "the same on a network: messages, certificates, a service",
     "sim": "simulations, results, figures, tuning, the paper",
     "solvers": "the same, the fastest gossip, very large networks",
     "cluster": "simulations, and sweeps on many machines",

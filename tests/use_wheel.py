@@ -30,11 +30,28 @@ def use_base() -> None:
     assert metadata("fedbandits")["License-Expression"] == "Apache-2.0"
     assert {file.suffix for file in (installed / "data").iterdir() if file.is_file()} == {".py"}
     assert np.argmin((0.2, 0.5, 0.8)) == np.argmax(play(1000, (0.2, 0.5, 0.8)))
+    live(Path(tempfile.mkdtemp()) / "agent1.db")
     for words in (["--version"], ["--help"], ["doctor"]):
         said = subprocess.run(
             [sys.executable, "-m", "fedbandits", *words], capture_output=True, text=True, check=True
         )
         assert "fedbandits" in said.stdout, said
+
+
+def live(journal: Path) -> None:
+    """A live agent chooses and observes, and its journal is shown."""
+    pair = fb.live.Federation(["tea", "coffee"], fb.networks.path(2))
+    with fb.live.Agent("agent1", pair, journal) as agent:
+        for _ in range(100):
+            ticket = agent.choose()
+            agent.observe(ticket.id, loss=0.1 if ticket.arm == "tea" else 0.9)
+        assert agent.recommended == "tea"
+    shown = subprocess.run(
+        [sys.executable, "-m", "fedbandits", "live", "show", str(journal)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "agent1" in shown.stdout, shown
+    journal.unlink()
 
 
 def play(rounds: int, means: tuple[float, ...]) -> Any:
@@ -80,6 +97,15 @@ def use_cluster() -> None:
     import distributed  # noqa: F401
 
 
+def use_live() -> None:
+    """What agents on a network need is there."""
+    import cryptography  # noqa: F401
+    import prometheus_client  # noqa: F401
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
+    import zenoh  # noqa: F401
+
+
 def asks(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     """See that a call fails in these words."""
     said = "nothing"
@@ -99,7 +125,7 @@ def main(*extras: str) -> None:
 def use(*extras: str) -> None:
     """All that these extras promise."""
     use_base()
-    if not extras:
+    if not {"sim", "solvers", "cluster", "all"} & set(extras):
         asks(lambda: fb.simulate, MissingExtraError, "pip install 'fedbandits[sim]'")
     else:
         use_sim()
@@ -109,6 +135,8 @@ def use(*extras: str) -> None:
         asks(fastest, MissingExtraError, "pip install 'fedbandits[solvers]'")
     if {"cluster", "all"} & set(extras):
         use_cluster()
+    if {"live", "all"} & set(extras):
+        use_live()
 
 
 if __name__ == "__main__":
