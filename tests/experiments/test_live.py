@@ -38,8 +38,8 @@ def test_files(made: tuple[Path, Section]) -> None:
 @pytest.mark.slow
 def test_everything_is_compared(made: tuple[Path, Section]) -> None:
     regret, ratios, sent = made[1].tables
-    assert [row[0] for row in regret.rows] == [*live.SAID, live.TOGETHER, live.ALONE]
-    assert [row[0] for row in ratios.rows] == [*list(live.SAID)[1:], live.TOGETHER]
+    assert [row[0] for row in regret.rows] == [*live.CONDITIONS, live.TOGETHER, live.ALONE]
+    assert [row[0] for row in ratios.rows] == [*list(live.CONDITIONS)[1:], live.TOGETHER]
     numbers = {row[0]: (float(row[1]), row[2]) for row in sent.rows}
     assert numbers[live.ALONE] == (0, "0")
     assert numbers["50% lost"][0] > numbers["no faults"][0]  # what is not answered is repeated
@@ -47,7 +47,7 @@ def test_everything_is_compared(made: tuple[Path, Section]) -> None:
 
 def test_faults_are_those_that_are_named() -> None:
     faults = live.faults(live.FULL)
-    assert list(faults) == list(live.SAID)
+    assert list(faults) == list(live.CONDITIONS)
     assert faults["30% lost"].describe() == {"loss": 0.3, "delay": [0.0, 0.3], "repeat": 0.1}
     assert faults["late, 5 rounds"].describe() == {"delay": [0.0, 5.0]}
     [away] = faults["one away"].away
@@ -63,7 +63,7 @@ def test_faults_are_those_that_are_named() -> None:
 
 def found(lossy: float, alone: float) -> dict[str, dict[str, live.Played]]:
     """Numbers of which all but two are 10."""
-    numbers = dict.fromkeys([*live.SAID, live.TOGETHER, live.ALONE], 10.0)
+    numbers = dict.fromkeys([*live.CONDITIONS, live.TOGETHER, live.ALONE], 10.0)
     numbers |= {live.LOSSY: lossy, live.ALONE: alone}
     played = {
         name: live.Played(np.full(3, value), np.full(3, 2 * value), 1.0, 8.0)

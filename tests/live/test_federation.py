@@ -32,6 +32,10 @@ learning_rate = 0.1
 [tickets]
 expire_after = 3600
 expired_loss = 1.0
+
+[addresses]
+north = "north.example:7447"
+centre = "10.0.0.2:7447"
 """
 
 
@@ -71,6 +75,9 @@ def test_names_come_from_the_network_where_it_has_any() -> None:
         ({"algorithm": "FedExp3"}, TypeError, "must be one such as"),
         ({"algorithm": fb.BlockGossip()}, UnsuitableError, "BlockGossip cannot .*: it gossips"),
         ({"algorithm": fb.FedFTRL()}, UnsuitableError, "FedFTRL cannot live apart: it floods"),
+        ({"addresses": {"agent9": "a:1"}}, ValueError, "an address of 'agent9'; did you mean"),
+        ({"addresses": {"agent1": "a"}}, ValueError, "must be host:port, not 'a'"),
+        ({"addresses": {"agent1": "a:99999"}}, ValueError, "must be host:port"),
         ({"gossip_period": 0}, ValueError, "gossip_period must be a positive number"),
         ({"clip": -1.0}, ValueError, "clip must be"),
         ({"expired_loss": 0.5}, ValueError, "needs expire_after"),
@@ -92,6 +99,8 @@ def test_from_a_file(tmp_path: Path) -> None:
     part = federation.part("centre")
     assert part.neighbours == {"north": 1 / 3, "south": 1 / 3}
     assert (part.gossip_period, part.clip, part.expiry) == (0.25, 50.0, (3600, 1.0))
+    assert part.addresses == {"north": "north.example:7447", "centre": "10.0.0.2:7447"}
+    assert federation.part("south").addresses == {"centre": "10.0.0.2:7447"}
     assert repr(part.algorithm) == repr(fb.FedExp3(0.1))
 
 

@@ -79,7 +79,7 @@ def reproduce(options: Options) -> Section:
             "sizes": f"N = {sizes.agents} on a grid({sizes.rows}, {sizes.cols}), K = {sizes.arms}, "
             f"T = {sizes.horizon:,}; gossip metropolis, every {federation.gossip_period:g} rounds",
             "losses": "; ".join(f"{name}: {what}" for name, (what, _) in families(sizes).items()),
-            "faults": "; ".join(f"{name}: {what}" for name, what in SAID.items()),
+            "faults": "; ".join(f"{name}: {what}" for name, what in CONDITIONS.items()),
             "seeds": f"{sizes.draws} draws of the losses, the agents' randomness and the faults, "
             f"seeds {options.seed * sizes.draws} on; the same losses for all; intervals are over "
             "draws",
@@ -125,7 +125,7 @@ def federation_of(sizes: Sizes, algorithm: fb.algorithms.AnyAlgorithm) -> Federa
     return Federation(arms, fb.networks.grid(sizes.rows, sizes.cols), algorithm=algorithm)
 
 
-SAID = {
+CONDITIONS = {
     LOSSLESS: "every message arrives at once",
     **{
         f"{share} lost": f"also late by up to {SHORT} rounds, and {REPEATED:.0%} arrive twice"
@@ -154,7 +154,7 @@ def faults(sizes: Sizes) -> dict[str, Faults]:
         Faults(away=[Away(middle, there, there, disk_lost=True)]),
         Faults(partitions=[Partition(third, 2 * third, half)]),
     ]
-    return dict(zip(SAID, found, strict=True))
+    return dict(zip(CONDITIONS, found, strict=True))
 
 
 class Played(NamedTuple):
@@ -204,7 +204,7 @@ def play(sizes: Sizes, seed: int) -> dict[str, dict[str, Played]]:
             results[family, TOGETHER, s] = fb.simulate(
                 problem, fb.FedExp3(), gossip, 1, seed=s, dtype="float64", progress=False
             )
-    names = [*SAID, TOGETHER, ALONE]
+    names = [*CONDITIONS, TOGETHER, ALONE]
     return {
         family: {name: _played([results[family, name, s] for s in seeds]) for name in names}
         for family in problems
@@ -269,7 +269,7 @@ def regret_table(found: Found) -> Table:
 def ratio_table(found: Found) -> Table:
     """Regret beside that without faults, and beside Exp3's."""
     rows = []
-    for name in (*list(SAID)[1:], TOGETHER):
+    for name in (*list(CONDITIONS)[1:], TOGETHER):
         row = [name]
         for by_name in found.values():
             mean, low, high = ratio(by_name[name].regret, by_name[LOSSLESS].regret)
@@ -306,7 +306,7 @@ def findings(found: Found) -> list[str]:
     beside = {
         (family, name): ratio(by_name[name].regret, by_name[ALONE].regret)
         for family, by_name in found.items()
-        for name in SAID
+        for name in CONDITIONS
     }
     (family, name), most = max(beside.items(), key=lambda item: item[1].mean)
     worse = [f"{name} ({family})" for (family, name), of in beside.items() if of.mean > 1]
@@ -318,7 +318,7 @@ def findings(found: Found) -> list[str]:
     costs = {
         (family, name): ratio(by_name[name].regret, by_name[LOSSLESS].regret)
         for family, by_name in found.items()
-        for name in SAID
+        for name in CONDITIONS
     }
     (where, what), dearest = max(costs.items(), key=lambda item: item[1].mean)
     apart = {
@@ -362,15 +362,15 @@ def draw(found: Found) -> Figure:
     figure, panels = plt.subplots(
         1, len(found), figsize=(7.2, 3.0), sharey=True, layout="constrained", squeeze=False
     )
-    places = np.arange(len(SAID))
+    places = np.arange(len(CONDITIONS))
     for ax, (family, by_name) in zip(panels[0], found.items(), strict=True):
-        means = [interval(by_name[name].regret) for name in SAID]
+        means = [interval(by_name[name].regret) for name in CONDITIONS]
         mean, low, high = (np.array(part) for part in zip(*means, strict=True))
         bars = (mean - low, high - mean)
         ax.errorbar(mean, places, xerr=bars, fmt="o", ms=4, color=COLOURS[0], capsize=2)
         for name, style, colour in ((TOGETHER, "--", "0.35"), (ALONE, ":", COLOURS[1])):
             ax.axvline(by_name[name].regret.mean(), ls=style, color=colour, lw=1.2, label=name)
-        ax.set_yticks(places, SAID)
+        ax.set_yticks(places, CONDITIONS)
         ax.set_xlim(left=0)
         ax.set_title(family, fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)

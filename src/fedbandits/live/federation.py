@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +38,7 @@ class Part(NamedTuple):
         gossip_period: seconds between two exchanges over an edge.
         clip: the most that a difference counts in an exchange; None for no limit.
         expiry: of tickets.
+        addresses: `host:port` of the agent and of its neighbours, where they are known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Part(NamedTuple):
     gossip_period: float
     clip: float | None
     expiry: Expiry
+    addresses: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,7 @@ class Federation:
         clip: the most that a difference of estimates counts in an exchange; None for no limit.
         expire_after: seconds after which a ticket that was not observed is closed; None for never.
         expired_loss: charged then; None drops the ticket.
+        addresses: `host:port` of members, for those on a network.
 
     Example:
         >>> import fedbandits as fb
@@ -82,6 +85,7 @@ class Federation:
     clip: float | None = None
     expire_after: float | None = None
     expired_loss: float | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         gossip = _symmetric(self.gossip)
@@ -106,6 +110,7 @@ class Federation:
             checks.unit_interval(self.expired_loss, "expired_loss")
             if self.expire_after is None:
                 raise ValueError("expired_loss needs expire_after: no ticket expires without")
+        _check_addresses(self.addresses, members)
         for name, found in (
             ("gossip", gossip),
             ("members", members),
@@ -138,6 +143,7 @@ class Federation:
             self.gossip_period,
             self.clip,
             Expiry(self.expire_after, self.expired_loss),
+            {k: v for k, v in self.addresses.items() if k == member or k in neighbours},
         )
 
     def edges(self) -> list[tuple[str, str, float]]:
@@ -168,6 +174,9 @@ class Federation:
             [tickets]
             expire_after = 3600
             expired_loss = 1.0
+
+            [addresses]
+            north = "north.example:7447"
         """
         from fedbandits.config.experiment import ConfigError
 
@@ -206,6 +215,15 @@ def _check_members(members: tuple[str, ...], network: Network) -> None:
         raise ValueError(
             f"there are {len(members)} members, and {network.name} has {network.agents} agents"
         )
+
+
+def _check_addresses(addresses: Any, members: tuple[str, ...]) -> None:
+    for name, address in addresses.items():
+        if name not in members:
+            raise ValueError(f"an address of {name!r}{did_you_mean(name, members)} No such member")
+        host, colon, port = str(address).rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise ValueError(f"address of {name!r} must be host:port, not {address!r}")
 
 
 def _symmetric(gossip: Any) -> Gossip:

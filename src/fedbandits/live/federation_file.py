@@ -23,6 +23,7 @@ KEYS = (
     "tickets",
     "gossip_period",
     "clip",
+    "addresses",
 )
 
 
@@ -49,7 +50,7 @@ def read_federation(path: Path) -> dict[str, Any]:
         if key not in ("expire_after", "expired_loss"):
             known = ("expire_after", "expired_loss")
             raise ConfigError(f"{path} [tickets]: {unknown('key', key, known)}")
-    alone = {key: config[key] for key in ("gossip_period", "clip") if key in config}
+    alone = {key: config[key] for key in ("gossip_period", "clip", "addresses") if key in config}
     return found | tickets | alone
 
 
