@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import fedbandits as fb
-from fedbandits.live import Agent, Federation
+from fedbandits.live import Agent, Federation, StoppedError
 from fedbandits.live.ledger import Edge, Ledger
 from fedbandits.live.member import Member
 from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore, Partition
@@ -123,7 +123,6 @@ class History:
         """Let something go on beside the rest; a crash may end it."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
     def choose(self) -> None:
         name, agent = self.someone()
@@ -136,6 +135,7 @@ class History:
 
         async def choose() -> None:
             ticket = await agent.choose(allowed)
+            assert ticket.arm in (allowed or ARMS), f"{ticket.arm} was not allowed"
             life.tickets.append(ticket.id)
 
         self.run(choose())
@@ -196,7 +196,7 @@ class History:
         name, agent = self.someone()
         if agent is not None and self.chance.random() < 0.5:
             del self.agents[name]
-            await agent.leave()
+            await agent.leave(patience=PERIOD)
 
     def change_links(self) -> None:
         chance = self.chance
@@ -274,8 +274,10 @@ class History:
     def check_all(self) -> None:
         """After every event."""
         for task in list(self.tasks):
-            if task.done() and not task.cancelled() and task.exception():
-                raise task.exception()  # type: ignore[misc]
+            if task.done() and not task.cancelled() and (error := task.exception()):
+                if not isinstance(error, StoppedError):  # by a crash, before it was told
+                    raise error
+                self.tasks.discard(task)
         for name, agent in self.agents.items():
             check_member(agent._running(), self.lives[name])
         for sender, to in self.mail.messages:
@@ -301,12 +303,25 @@ class History:
                     await agent.observe(name, 0.25)
         await asyncio.sleep(12 * PERIOD)
         self.check_all()
+        gone = self.chance.choice(list(self.agents))
+        if self.chance.random() < 0.3 and self.connected_without(gone):
+            assert await self.agents.pop(gone).leave() == (), "somebody may not know who left"
         for _ in range(100):
             await asyncio.sleep(10 * PERIOD)
             if self.disagreement() < SMALL / 10:
                 break
         self.check_all()
         self.check_rest()
+
+    def connected_without(self, gone: str) -> bool:
+        """Whether the others still hear of each other if one leaves."""
+        staying = [name for name in self.federation.members if name != gone]
+        edges = [
+            (staying.index(u), staying.index(v))
+            for u, v, _ in self.federation.edges()
+            if gone not in (u, v)
+        ]
+        return bool(staying) and from_edges(len(staying), edges).connected
 
     def ledgers(self) -> dict[str, Ledger]:
         return {name: agent._running().ledger for name, agent in self.agents.items()}
@@ -319,6 +334,10 @@ class History:
 
     def check_rest(self) -> None:
         """When nothing happens any more."""
+        for agent in self.agents.values():
+            for ticket in agent.tickets:
+                late = self.federation.expire_after
+                assert late is None or ticket.age < late + 2 * PERIOD, f"{ticket} is still open"
         assert self.disagreement() < SMALL, f"still apart by {self.disagreement()}"
         ledgers = self.ledgers()
         for leaf in next(iter(ledgers.values())).inputs:
@@ -328,7 +347,14 @@ class History:
             scale = max(1.0, float(np.abs(put_in).max()))
             assert np.abs(put_in - there).max() <= SMALL * scale, "something was lost on the way"
         for name, ledger in ledgers.items():
+            for leaf, value in ledger.maxima.items():
+                assert all((value == other.maxima[leaf]).all() for other in ledgers.values()), (
+                    "maxima differ"
+                )
             for neighbour, edge in ledger.edges.items():
+                if neighbour not in ledgers:  # it has left
+                    assert not any(flow.any() for flow in edge.flow.values()), "was lost on the way"
+                    continue
                 other = ledgers[neighbour].edges[name]
                 assert edge.incarnation == other.other, "the ends mean different ledgers"
                 for leaf, flow in edge.flow.items():
@@ -360,7 +386,8 @@ def check_member(member: Member, life: Life) -> None:
     for ticket, loss in life.observed.items():
         assert ticket in closed, f"an acknowledged observation of {ticket} is gone"
         assert np.frombuffer(closed[ticket].feedback)[0] == loss
-    assert life.tickets == [] or set(life.tickets) <= member._open.keys() | member._closed.keys()
+    gone = set(life.tickets) - member._open.keys() - member._closed.keys()
+    assert not gone, f"an acknowledged ticket is gone: {gone}"
     if isinstance(member.algorithm, fb.GossipUCB):
         assert np.allclose(ledger.inputs["theta"], member._state.mean, rtol=SMALL, atol=SMALL)
         return

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.live import Agent, Federation, StoppedError, Ticket
+from fedbandits.live import Agent, BlockingAgent, Federation, StoppedError, Ticket
 from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
+from fedbandits.live.messages import Report, encode, packed
 from fedbandits.live.records import Changes
 from fedbandits.live.virtual_clock import StuckError, run_virtual
 
@@ -334,6 +336,159 @@ def test_a_face_that_cannot_start_leaves_no_thread() -> None:
     with pytest.raises(ValueError, match="this store is of"), Agent("agent1", other, store):
         pass
     assert threading.active_count() == before
+
+
+def test_an_agent_may_run_again_in_another_loop() -> None:
+    store = MemoryStore()
+    one = Agent("agent1", ALONE, store)
+
+    async def choose() -> str:
+        async with one:
+            return (await one.choose()).id
+
+    first = asyncio.run(choose())
+    assert asyncio.run(choose()) != first
+    for _ in range(2):
+        with one as shop:
+            shop.choose()
+    with one as shop:
+        assert (shop.rounds, len(shop.tickets), shop.name) == (4, 4, "agent1")
+        assert shop.tickets[0].id == first
+        assert shop.status().rounds == 4
+
+
+def test_a_call_from_another_loop_is_refused() -> None:
+    with Agent("agent1", ALONE, MemoryStore()) as shop:
+
+        async def elsewhere() -> None:
+            await shop._agent.choose()
+
+        with pytest.raises(StoppedError, match="runs in another event loop"):
+            asyncio.run(elsewhere())
+
+
+def test_calls_while_it_stops_are_done_or_refused() -> None:
+    """Nobody waits for ever: of 200 callers each gets a ticket or is told that it has stopped."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    for _ in range(5):
+        face = Agent("agent1", ALONE, MemoryStore()).__enter__()
+
+        def call(face: BlockingAgent = face) -> str:
+            try:
+                return face.choose().id
+            except StoppedError:
+                return "stopped"
+
+        with ThreadPoolExecutor(16) as threads:
+            calls = [threads.submit(call) for _ in range(40)]
+            face.stop()
+            assert all(each.result(timeout=20) for each in calls)
+
+
+def test_calls_under_way_when_it_ends_are_told_so() -> None:
+    async def work() -> None:
+        one = agent(store=Slow())
+        await one.start()
+        waiting = [asyncio.create_task(one.choose()) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        await one.abort()
+        for each in waiting:
+            with pytest.raises(StoppedError, match="stopped before this was saved"):
+                await each
+
+    virtually(work)
+
+
+def test_what_fails_on_stopping_leaves_no_lock(tmp_path: Path) -> None:
+    class Broken:
+        name = "agent1"
+
+        async def start(self, receive: Any) -> None: ...
+
+        def send(self, to: str, message: bytes) -> None: ...
+
+        async def stop(self) -> None:
+            raise OSError("the cable is gone")
+
+    async def twice() -> None:
+        for _ in range(2):
+            one = Agent("agent1", ALONE, tmp_path / "one.db", Broken())
+            await one.start()
+            with pytest.raises(OSError, match="cable"):
+                await one.stop()
+
+    asyncio.run(twice())
+
+
+def test_a_flood_of_reports_moves_no_more_than_a_few() -> None:
+    """Under a limit of 1, weight 1/2: at most four exchanges in an instant."""
+    clipped = Federation(ARMS, fb.networks.path(2), gossip_period=1.0, clip=1.0)
+    network = MemoryNetwork()
+
+    async def work() -> None:
+        agents = {n: agent(clipped, None, network, n) for n in clipped.members}
+        for one in agents.values():
+            await one.start()
+        owner = next(a for a in agents.values() if not a._running().ledger.reports())
+        [liar] = owner.neighbours
+        await agents[liar].abort()
+        await asyncio.sleep(3.0)
+        edge = owner._running().ledger.edges[liar]
+        before = owner._running().ledger.values["z"]
+        moved = []
+        for number in range(1000):
+            lie = Report(
+                1,
+                owner._running().form.game,
+                edge.other + 1,
+                edge.incarnation,
+                number,
+                packed({"z": np.full(3, -1e6)}),
+            )
+            owner._receive(liar, encode(lie))
+            moved.append(np.abs(owner._running().ledger.values["z"] - before).max())
+        assert 0 < max(moved) <= 4 * 0.5 + 1e-9
+        await owner.stop()
+
+    virtually(work)
+
+
+def test_answers_do_not_pile_up_while_the_disk_is_slow() -> None:
+    network = MemoryNetwork()
+
+    async def work() -> None:
+        agents = [agent(PAIR, Slow(), network, name) for name in PAIR.members]
+        for one in agents:
+            await one.start()
+        await asyncio.sleep(30.0)
+        for one in agents:
+            commit = one._commit
+            assert commit is not None
+            for _ in range(1000):
+                commit.post([("agent1", b"x"), ("agent2", b"y")])
+            assert len(commit._outbox) <= 2
+            await one.abort()
+
+    virtually(work)
+
+
+def test_a_clock_that_was_ahead_keeps_no_ticket_open() -> None:
+    federation = Federation(ARMS, fb.networks.path(1), expire_after=60.0)
+    store = MemoryStore()
+
+    async def work() -> None:
+        one = agent(federation, store)
+        one._clock = lambda: 2e9  # decades ahead
+        async with one:
+            await one.choose()
+        one = agent(federation, store)
+        async with one:
+            await one.choose()
+            await asyncio.sleep(70.0)
+            assert (one.expired, one.open_tickets) == (2, 0)
+
+    virtually(work)
 
 
 def test_bad_links_lose_what_they_say() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import msgspec
 import numpy as np
 import pytest
 
 import fedbandits as fb
 from fedbandits.live import Federation
 from fedbandits.live.ledger import Ledger, owns
-from fedbandits.live.messages import Flow, Format, Message, RefusedError, Report
+from fedbandits.live.messages import Flow, Format, Message, RefusedError, Report, packed
 from fedbandits.networks import Network
 
 FORM = Format(b"12345678", {"z": 2}, {"m": 1})
@@ -140,13 +143,33 @@ def test_a_goodbye_undoes_the_flow_on_both_ends() -> None:
     put(owner, [4.0, 0.0])
     put(other, [0.0, 8.0])
     exchanged(owner, other)
-    [(_, goodbye)] = other.leave({owner.name: 21})
-    owner.receive(other.name, goodbye)
+    other.leave({owner.name: 21})
+    [(_, goodbye)] = other.goodbyes()
+    told = owner.receive(other.name, goodbye)
+    assert told is not None
+    assert other.receive(owner.name, told) is None
+    assert other.goodbyes() == []
     np.testing.assert_array_equal(owner.values["z"], [4.0, 0.0])
     np.testing.assert_array_equal(other.values["z"], [0.0, 8.0])
     assert owner.edges[other.name].left
-    exchanged(owner, other)  # it is back
+    back = Ledger(other.name, FORM)
+    back.restore(other.inputs, other.maxima, other.edges)
+    exchanged(owner, back)
     assert not owner.edges[other.name].left
+    np.testing.assert_array_equal(owner.values["z"] + back.values["z"], [4.0, 8.0])
+
+
+def test_an_owner_that_leaves_hears_that_it_is_known() -> None:
+    owner, other = pair()
+    put(owner, [4.0, 0.0])
+    exchanged(owner, other)
+    owner.leave({other.name: 11})
+    [(_, goodbye)] = owner.goodbyes()
+    told = other.receive(owner.name, goodbye)
+    assert isinstance(told, Report)
+    np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
+    assert owner.receive(other.name, told) is None
+    assert owner.goodbyes() == []
 
 
 def test_clipping_bounds_what_is_moved_and_keeps_the_mean() -> None:
@@ -161,9 +184,68 @@ def test_an_owner_that_moves_more_than_the_limit_is_refused() -> None:
     owner, other = pair(clip=1.0)
     owner.clip = None
     put(owner, [100.0, 0.0])
-    with pytest.raises(RefusedError, match="more than the limit"):
+    with pytest.raises(RefusedError, match="both ends start this edge anew"):
         other.receive(owner.name, answer(owner, report(other)))
     np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
+    assert other.edges[owner.name].heard is None
+
+
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_an_owner_with_an_older_disk_heals(clip: float | None) -> None:
+    """It was put back from a backup: what it has sent since, it does not know."""
+    owner, other = pair(clip=clip)
+    put(owner, [4.0, 0.0])
+    exchanged(owner, other)
+    backup = owner.edges[other.name]
+    exchanged(owner, other)
+    exchanged(owner, other)
+    owner.restore(owner.inputs, owner.maxima, {other.name: backup})
+    with pytest.raises(RefusedError, match=r"flow 3 of .* cannot follow on flow 1"):
+        owner.receive(other.name, report(other))
+    exchanged(owner, other)
+    exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], [4.0, 0.0])
+
+
+def test_a_weight_that_one_end_adopts_first_heals_under_clipping() -> None:
+    owner, other = pair(weight=0.5, clip=1.0)
+    put(owner, [100.0, 0.0])
+    exchanged(owner, other)
+    other.connect(owner.name, 0.25, 99)
+    for _ in range(4):
+        with suppress(RefusedError):
+            exchanged(owner, other)
+    owner.connect(other.name, 0.25, 99)
+    for _ in range(4):
+        with suppress(RefusedError):
+            exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], [100.0, 0.0])
+    assert other.edges[owner.name].sequence > 0
+
+
+def test_clipping_allows_for_the_rounding_of_large_flows() -> None:
+    owner, other = pair(weight=1 / 3, clip=1.0)
+    put(owner, [1e9 + 0.1, 0.0])
+    exchanged(owner, other)
+    for one, sign in ((owner, 1.0), (other, -1.0)):
+        [name] = one.edges
+        moved = {"z": np.array([sign * 1e8 / 3, 0.0])}
+        one.restore(one.inputs, one.maxima, {name: one.edges[name]._replace(flow=moved)})
+    for _ in range(50):
+        exchanged(owner, other)
+    assert other.edges[owner.name].sequence == 51
+
+
+def test_a_flow_far_ahead_is_no_way_around_the_limit() -> None:
+    owner, other = pair(clip=1.0)
+    put(owner, [100.0, 0.0])
+    exchanged(owner, other)
+    sent = answer(owner, report(other))
+    assert isinstance(sent, Flow)
+    lie = msgspec.structs.replace(sent, sequence=10**15, flow=packed({"z": np.array([1e14, 0.0])}))
+    with pytest.raises(RefusedError, match="both ends start"):
+        other.receive(owner.name, lie)
+    assert np.abs(other.values["z"]).max() <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_tickets_expire_and_are_dropped() -> None:
     one = member(federation)
     early, late = one.choose(0.0), one.choose(30.0)
     one.observe(late.id, 0.5, 60.0)
-    with pytest.raises(ExpiredTicketError, match="expired 60 s after"):
+    with pytest.raises(ExpiredTicketError, match="has expired"):
         one.observe(early.id, 0.5, 61.0)
     assert (one.expired, one.observed, one.open_tickets) == (1, 1, 0)
     assert put_in(one).sum() == pytest.approx(0.5 / late.probability)
@@ -236,6 +236,43 @@ def test_an_idle_agent_hears() -> None:
     assert idle.rounds == 0
     assert idle.recommended == "coffee"
     assert idle.distribution()[1] > 0.9
+
+
+def test_the_last_closed_are_remembered_longest_also_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(member_module, "REMEMBERED", 2)
+    one, kept = member(ALONE), dict[str, Any]()
+    first, second, third = (one.choose(0.0) for _ in range(3))
+    for ticket in (second, first):  # the first is closed last
+        one.observe(ticket.id, 0.5, 0.0)
+    one = reopened(one, ALONE, kept)
+    one.observe(third.id, 0.5, 0.0)
+    one.observe(first.id, 0.5, 0.0)  # the same again
+    with pytest.raises(UnknownTicketError):
+        one.observe(second.id, 0.5, 0.0)
+
+
+def test_the_same_loss_in_other_words_is_the_same() -> None:
+    one = member(ALONE)
+    ticket = one.choose(0.0)
+    one.observe(ticket.id, 0.0, 0.0)
+    for same in (-0.0, 1e-9, np.float32(1e-8)):
+        one.observe(ticket.id, same, 0.0)
+
+
+@pytest.mark.parametrize(
+    "allowed", [iter(["tea", "cocoa"]), {"tea": 1, "cocoa": 2}, ("cocoa", "tea")]
+)
+def test_allowed_may_be_anything_that_names_arms(allowed: Any) -> None:
+    ticket = member(ALONE).choose(0.0, allowed)
+    assert ticket.arm in ("tea", "cocoa")
+    assert ticket.probability == pytest.approx(0.5)
+
+
+def test_allowed_is_no_text() -> None:
+    with pytest.raises(TypeError, match=r"allowed=\['tea'\]"):
+        member(ALONE).choose(0.0, "tea")
 
 
 def test_gossip_waits_for_first_rounds_that_overwrite() -> None:

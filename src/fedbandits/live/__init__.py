@@ -9,10 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import Agent, Neighbour, StoppedError, Store
+    from .agent import Agent, Neighbour
     from .blocking import BlockingAgent
     from .faults import Away, ClockJump, Faults
     from .federation import Federation, Part
+    from .group_commit import StoppedError, Store
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
     from .memory import Links, MemoryNetwork, MemoryStore, Partition
@@ -50,8 +51,8 @@ _LATER = {
     "Part": "federation",
     "Partition": "memory",
     "Status": "status",
-    "StoppedError": "agent",
-    "Store": "agent",
+    "StoppedError": "group_commit",
+    "Store": "group_commit",
     "Ticket": "tickets",
     "Transport": "transport",
     "UnknownTicketError": "observations",

@@ -9,23 +9,25 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.version import __version__
 
-from .federation import Federation, Part, names
+from .arguments import as_store, own_part, own_transport, refuse_others
+from .federation import Federation, Part
+from .group_commit import GroupCommit, StoppedError, Store
 from .member import Member
 from .messages import RefusedError
 from .observations import checked_range
-from .records import Changes, Identity, Saved
+from .pace import REPEATS, Pace
+from .records import Identity
 from .status import NeighbourStatus, Status
-from .tickets import Ticket
+from .tickets import OpenTicket, Ticket
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -36,26 +38,8 @@ _log = logging.getLogger("fedbandits.live")
 JITTER = 0.1
 """By how much of a period gossip is early or late, so that agents do not all speak at once."""
 
-REPEATS = 1
-"""How often within a period a report is repeated to a neighbour that does not answer. So where
-messages are lost there are almost as many exchanges as where none is."""
-
-
-class Store(Protocol):
-    """Where an agent keeps what it must not lose; `Journal` is one."""
-
-    async def open(self, identity: Identity, seed: bytes | None = None) -> Saved:
-        """What is there, or a beginning."""
-
-    async def write(self, changes: Changes) -> None:
-        """All of it or nothing; it is safe when this returns."""
-
-    async def close(self) -> None:
-        """Let others have it."""
-
-
-class StoppedError(RuntimeError):
-    """The agent is not running, or stopped because its store failed."""
+STRANGERS = "strangers"
+"""Under this name refusals of senders who are no neighbours are counted."""
 
 
 class Neighbour(NamedTuple):
@@ -124,38 +108,37 @@ class Agent:
         chance: random.Random | None = None,
     ) -> None:
         self.name = name
-        self.part = _own_part(name, federation)
-        _refuse_others(self.part, algorithm, arms)
-        self._store = _as_store(store)
-        self._transport = transport
+        self.part = own_part(name, federation)
+        refuse_others(self.part, algorithm, arms)
+        self._store = as_store(store)
+        self._transport = own_transport(name, transport)
         self._range = checked_range(low, high)
         self._seed = seed
         self._clock = clock
         self._uniforms = uniforms
         self._chance = chance or random.SystemRandom()
         self._member: Member | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._pending = asyncio.Event()
-        self._waiting: list[asyncio.Future[None]] = []
-        self._outbox: list[tuple[str, bytes]] = []
+        self._commit: GroupCommit | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._heard_at: dict[str, float] = {}
         self._refused: Counter[str] = Counter()
         self._why_refused: dict[str, str] = {}
-        self._failure: BaseException | None = None
+        self._pace = Pace(self.part.gossip_period)
         self._offset = self._started = 0.0
 
     # What an application calls
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Coroutine[Any, Any, Ticket]:
+    def choose(self, allowed: Iterable[str] | None = None) -> Coroutine[Any, Any, Ticket]:
         """Draw an arm. It is on disk, and its loss may be observed, when this returns.
 
         Args:
             allowed: the arms that can be played now; None for all.
         """
-        _inside_a_loop("choose")
+        self._inside_its_loop("choose")
         return self._choose(allowed)
 
-    async def _choose(self, allowed: Sequence[str] | None) -> Ticket:
+    async def _choose(self, allowed: Iterable[str] | None) -> Ticket:
         ticket = self._running().choose(self._now(), allowed)
         await self._saved()
         return ticket
@@ -176,7 +159,7 @@ class Agent:
             ObservationError: for an unknown or expired ticket, a loss out of range, or another loss
                 than the one observed before.
         """
-        _inside_a_loop("observe")
+        self._inside_its_loop("observe")
         if (loss is None) == (reward is None):
             raise TypeError("observe takes a loss or a reward, one of the two")
         value = reward if loss is None else loss
@@ -229,6 +212,11 @@ class Agent:
         return self._running().open_tickets
 
     @property
+    def tickets(self) -> list[OpenTicket]:
+        """The choices that wait for their loss, the oldest first."""
+        return self._running().tickets(self._now())
+
+    @property
     def expired(self) -> int:
         """How many tickets have expired."""
         return self._running().expired
@@ -249,6 +237,7 @@ class Agent:
             expired=member.expired,
             open_tickets=member.open_tickets,
             disagreement=member.disagreement,
+            gossips=member.gossips,
             agents=self.part.agents,
             neighbours={
                 name: NeighbourStatus(*each, member.distance(name))
@@ -292,15 +281,16 @@ class Agent:
             raise StoppedError(f"{self.name} is running already")
         part = self.part
         game = canonical(describe(part.algorithm))
-        saved = await self._store.open(Identity(part.name, game, part.arms), self._seed)
-        loop = asyncio.get_running_loop()
+        identity = Identity(part.name, game, part.arms, *self._range)
+        saved = await self._store.open(identity, self._seed)
+        self._loop = asyncio.get_running_loop()
         # By the wall once, then by a clock that never jumps.
-        self._offset = self._clock() - loop.time()
-        self._failure = None
-        self._heard_at.clear()
+        self._offset = self._clock() - self._loop.time()
         self._started = self._now()
+        self._heard_at.clear()
+        self._pace = Pace(part.gossip_period)
         try:
-            self._member = Member(
+            member = Member(
                 part.name,
                 part.algorithm,
                 part.arms,
@@ -311,61 +301,90 @@ class Agent:
                 clip=part.clip,
                 expiry=part.expiry,
                 uniforms=self._uniforms,
+                now=self._started,
+                # A journal put back from a backup must not give out the ids of before once more.
+                tickets=f"{saved.life}{self._chance.getrandbits(16):04x}",
             )
-            self._tasks = [loop.create_task(self._commits())]
-            await self._saved()
+            self._member = member
+            self._commit = GroupCommit(self.name, member.changes, self._store, self._send)
+            await self._commit.saved()
             if self._transport is not None:
                 await self._transport.start(self._receive)
             if part.gossip_period < math.inf:
-                self._tasks.append(loop.create_task(self._gossip()))
+                self._ticking = self._loop.create_task(self._gossip())
+                self._ticking.add_done_callback(self._ticked_out)
         except BaseException:
-            self._member = None
-            await self.abort()
-            await self._store.close()
+            await self._let_go()
             raise
 
     async def stop(self) -> None:
         """Save, say nothing, and let go; the agent may be started again."""
         if self._member is None:
             return
-        if self._transport is not None:
-            await self._transport.stop()
-        with suppress(StoppedError):
-            await self._saved()
-        self._member = None
-        await self.abort()
-        await self._store.close()
+        try:
+            if self._commit is not None and self._commit.failure is None:
+                await self._commit.saved()
+        finally:
+            await self._let_go()
 
-    async def leave(self) -> None:
+    async def leave(self, patience: float = 5.0) -> tuple[str, ...]:
         """Say goodbye to the neighbours, undo what has flowed to and from them, and stop.
 
         The averages of those who stay are then of what they have put in themselves. An agent that
         left may come back: its own estimates are kept.
+
+        Args:
+            patience: seconds to go on saying goodbye to those who do not show that they know.
+
+        Returns:
+            The neighbours who may not know. What had flowed between them and this agent stays with
+            them until it comes back, or an operator takes it out of the federation.
         """
-        self._outbox += self._running().leave()
-        await self._saved()
+        member = self._running()
+        member.leave()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + patience
+        while True:
+            await self._saved(member.goodbyes())
+            if not member.ledger.untold or self._transport is None or loop.time() >= end:
+                break
+            await asyncio.sleep(min(0.1, patience / 10))
+        untold = tuple(sorted(member.ledger.untold))
         await self.stop()
+        return untold
 
     async def adopt(self, federation: Federation | Part) -> None:
-        """Go on in a federation that has changed: other members, links or weights."""
-        part = _own_part(self.name, federation)
-        _refuse_others(part, self.part.algorithm, self.part.arms)
-        self._running().adopt(part.agents, part.neighbours)
+        """Go on in a federation that has changed: other members, links, weights or settings."""
+        part = own_part(self.name, federation)
+        refuse_others(part, self.part.algorithm, self.part.arms)
+        member = self._running()
+        member.adopt(part.agents, part.neighbours)
+        member.ledger.clip, member.expiry = part.clip, part.expiry
         self.part = part
+        self._pace = Pace(part.gossip_period)
         await self._saved()
 
     async def abort(self) -> None:
         """End at once, as a crash does: what is not on disk is lost, and nobody was told of it."""
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with suppress(asyncio.CancelledError):
-                await task
-        self._tasks = []
-        for future in self._waiting:
-            future.cancel()
-        self._waiting, self._outbox = [], []
         self._member = None
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.gather(self._ticking, return_exceptions=True)
+            self._ticking = None
+        if self._commit is not None:
+            await self._commit.end()
+            self._commit = None
+
+    async def _let_go(self) -> None:
+        """End everything that was begun, whatever of it fails."""
+        try:
+            if self._transport is not None:
+                await self._transport.stop()
+        finally:
+            try:
+                await self.abort()
+            finally:
+                await self._store.close()
 
     # A round in common, which `rehearse(..., lockstep=True)` has
 
@@ -377,8 +396,8 @@ class Agent:
         """
         member = self._running()
         member.expire(self._now())
-        self._outbox += member.repeats() if again else member.reports()
-        self._pending.set()
+        assert self._commit is not None
+        self._commit.post(member.repeats() if again else member.reports())
 
     def hold(self) -> None:
         """Exchange the estimates of this moment until `release`."""
@@ -390,138 +409,86 @@ class Agent:
 
     # What the above is made of
 
-    def _running(self) -> Member:
-        if self._failure is not None:
+    def _inside_its_loop(self, method: str) -> None:
+        """Refuse a call from elsewhere, whose coroutine would never be woken."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
             raise StoppedError(
-                f"{self.name} stopped, since its store failed ({self._failure}); what it "
-                "acknowledged is safe. Mend the store, then start the agent again"
-            ) from self._failure
+                f"await agent.{method}(...) inside `async with agent:`; in a program without "
+                f"asyncio, `with agent as shop:` and shop.{method}(...)"
+            ) from None
+        if self._member is not None and here is not self._loop:
+            raise StoppedError(
+                f"{self.name} runs in another event loop; call it there, or from any thread by "
+                f"`with agent as shop:` and shop.{method}(...)"
+            )
+
+    def _running(self) -> Member:
+        failure = None if self._commit is None else self._commit.failure
+        if failure is not None:
+            raise StoppedError(
+                f"{self.name} stopped, since its store failed ({failure}); what it acknowledged "
+                "is safe. Mend the store, then start the agent again"
+            ) from failure
         if self._member is None:
-            raise StoppedError(f"{self.name} is not running; use it inside `async with agent:`")
+            raise StoppedError(
+                f"{self.name} is not running; use it inside `async with agent:`, or `with agent as "
+                "shop:` in a program without asyncio"
+            )
         return self._member
 
     def _now(self) -> float:
-        return asyncio.get_running_loop().time() + self._offset
+        assert self._loop is not None
+        return self._loop.time() + self._offset
 
     def _incarnation(self) -> int:
-        """Milliseconds since 1970 and 20 bits of chance: newer than before, unless clocks lie."""
-        return (int(self._clock() * 1000) << 20) + self._chance.getrandbits(20)
+        """Milliseconds since 1970 and 19 bits of chance: newer than before, unless clocks lie."""
+        milliseconds = min(max(int(self._clock() * 1000), 0), 2**42 - 1)
+        return (milliseconds << 19) + self._chance.getrandbits(19)
 
-    async def _saved(self) -> None:
-        """Wait until everything so far is on disk; concurrent callers share a commit."""
+    async def _saved(self, messages: Iterable[tuple[str, bytes]] = ()) -> None:
+        """Wait until everything so far is on disk; then these are sent."""
         self._running()
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        self._pending.set()
-        await future
+        assert self._commit is not None
+        self._commit.post(messages)
+        await self._commit.saved()
 
-    async def _commits(self) -> None:
-        """Write what has gathered, then tell those who wait for it and send what it allows."""
-        while True:
-            await self._pending.wait()
-            self._pending.clear()
-            waiting, self._waiting = self._waiting, []
-            outbox, self._outbox = self._outbox, []
-            try:
-                if changes := self._running().changes():
-                    await self._store.write(changes)
-            except asyncio.CancelledError:
-                self._waiting += waiting
-                raise
-            except Exception as error:
-                _log.exception("%s could not save and stops", self.name)
-                self._fail(error, waiting)
-                return
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
-            self._send(outbox)
-
-    def _send(self, outbox: list[tuple[str, bytes]]) -> None:
+    def _send(self, to: str, message: bytes) -> None:
         if self._transport is None:
             return
-        for to, message in outbox:
-            try:
-                self._transport.send(to, message)
-            except Exception:  # a neighbour that cannot be reached must not stop the agent
-                _log.exception("%s could not send to %s", self.name, to)
-
-    def _fail(self, error: BaseException, waiting: list[asyncio.Future[None]]) -> None:
-        """What is in memory is ahead of the disk: nothing may be told any more."""
-        self._failure = error
-        for future in waiting + self._waiting:
-            if not future.done():
-                future.set_exception(
-                    StoppedError(f"{self.name} could not save this: {error}; it is not counted")
-                )
-        self._waiting, self._outbox = [], []
+        try:
+            self._transport.send(to, message)
+        except Exception:  # a neighbour that cannot be reached must not stop the agent
+            _log.exception("%s could not send to %s", self.name, to)
 
     async def _gossip(self) -> None:
         """Report to the owners of edges every period, and in between to those who are silent."""
-        pause = self.part.gossip_period / (1 + REPEATS)
         await asyncio.sleep(self._chance.random() * self.part.gossip_period)
         for turn in itertools.count():
-            if self._failure is not None:
+            if self._commit is None or self._commit.failure is not None:
                 return
             self.report(again=turn % (1 + REPEATS) > 0)
+            pause = self.part.gossip_period / (1 + REPEATS)
             await asyncio.sleep(pause * (1 + JITTER * (2 * self._chance.random() - 1)))
+
+    def _ticked_out(self, task: asyncio.Task[None]) -> None:
+        """A task that died must not leave callers waiting, or an agent that is silent for ever."""
+        if not task.cancelled() and (error := task.exception()) and self._commit is not None:
+            self._commit.fail(error)
 
     def _receive(self, sender: str, payload: bytes) -> None:
         """From the transport: believe it or not, and answer after the next commit."""
-        if self._member is None or self._failure is not None:
+        if self._member is None or self._commit is None or self._commit.failure is not None:
             return
         try:
-            answer = self._member.receive(sender, payload)
+            granted = self._pace.grants(sender, self._now())
+            answer = self._member.receive(sender, payload, exchange=granted)
         except RefusedError as error:
-            self._refused[sender] += 1
-            self._why_refused[sender] = str(error)
+            known = sender if sender in self.part.neighbours else STRANGERS
+            self._refused[known] += 1
+            self._why_refused[known] = str(error)
             return
         self._heard_at[sender] = self._now()
         if answer:
-            self._outbox += answer
-            self._pending.set()
-
-
-def _inside_a_loop(method: str) -> None:
-    """Refuse a call from a plain thread, whose coroutine nobody would ever run."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        raise StoppedError(
-            f"await agent.{method}(...) inside `async with agent:`; in a program without asyncio, "
-            f"`with agent as shop:` and shop.{method}(...)"
-        ) from None
-
-
-def _own_part(name: str, federation: Any) -> Part:
-    if isinstance(federation, Federation):
-        return federation.part(name)
-    if not isinstance(federation, Part):
-        raise TypeError(f"federation must be a Federation or a Part of one, not {federation!r}")
-    if federation.name != name:
-        raise ValueError(f"this is the part of {federation.name!r}, not of {name!r}")
-    return federation
-
-
-def _refuse_others(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[str] | None) -> None:
-    """Refuse an algorithm or arms that are not the federation's."""
-    if algorithm is not None:
-        given, agreed = (canonical(describe(each)) for each in (algorithm, part.algorithm))
-        if given != agreed:
-            raise ValueError(f"the federation plays {part.algorithm}, not {algorithm}")
-    if arms is not None and names(arms, "arm", least=2) != part.arms:
-        raise ValueError(
-            f"the federation's arms are {', '.join(part.arms)}, in this order, and not "
-            f"{', '.join(arms)}"
-        )
-
-
-def _as_store(store: Any) -> Store:
-    if isinstance(store, str | Path):
-        from .journal import Journal
-
-        return Journal(store)
-    if not hasattr(store, "write"):
-        raise TypeError(f"store must be the name of a file or a store, not {store!r}")
-    found: Store = store
-    return found
+            self._commit.post(answer)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .tickets import Ticket
+from .group_commit import StoppedError
+from .tickets import OpenTicket, Ticket
 
 if TYPE_CHECKING:
     from .agent import Agent, Neighbour
+    from .federation import Federation, Part
+    from .status import Status
 
 T = TypeVar("T")
 
@@ -34,6 +38,8 @@ class BlockingAgent:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._lock = threading.Lock()
+        self._stopping = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name=f"fedbandits {agent.name}", daemon=True
@@ -42,10 +48,11 @@ class BlockingAgent:
         try:
             self._wait(agent.start())
         except BaseException:
+            self._stopping = True
             self._end()
             raise
 
-    def choose(self, allowed: Sequence[str] | None = None) -> Ticket:
+    def choose(self, allowed: Iterable[str] | None = None) -> Ticket:
         """See `Agent.choose`."""
 
         async def choose() -> Ticket:
@@ -98,17 +105,45 @@ class BlockingAgent:
         """See `Agent.expired`."""
         return int(self._read("expired"))
 
-    def leave(self) -> None:
-        """See `Agent.leave`."""
-        self._wait(self._agent.leave())
+    @property
+    def tickets(self) -> list[OpenTicket]:
+        """See `Agent.tickets`."""
+        found: list[OpenTicket] = self._read("tickets")
+        return found
+
+    @property
+    def name(self) -> str:
+        """See `Agent`."""
+        return self._agent.name
+
+    def status(self) -> Status:
+        """See `Agent.status`."""
+
+        async def status() -> Status:
+            return self._agent.status()
+
+        return self._wait(status())
+
+    def adopt(self, federation: Federation | Part) -> None:
+        """See `Agent.adopt`."""
+        self._wait(self._agent.adopt(federation))
+
+    def leave(self, patience: float = 5.0) -> tuple[str, ...]:
+        """See `Agent.leave`; ends the thread."""
+        untold = self._wait(self._agent.leave(patience))
+        self.stop()
+        return untold
 
     def stop(self) -> None:
         """See `Agent.stop`; ends the thread."""
-        if self._thread.is_alive():
-            try:
-                self._wait(self._agent.stop())
-            finally:
-                self._end()
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping = True
+        try:
+            asyncio.run_coroutine_threadsafe(self._agent.stop(), self._loop).result()
+        finally:
+            self._end()
 
     def _read(self, name: str) -> Any:
         async def read() -> Any:
@@ -117,12 +152,26 @@ class BlockingAgent:
         return self._wait(read())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if not self._thread.is_alive():
-            work.close()
-            raise RuntimeError(f"{self._agent.name} has stopped; begin anew with `with agent:`")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        with self._lock:  # what is begun before the end is still run
+            if self._stopping:
+                work.close()
+                raise StoppedError(f"{self._agent.name} has stopped; begin anew: `with agent as`")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise StoppedError(f"{self._agent.name} stopped before this was done") from None
 
     def _end(self) -> None:
+        """End what still runs in the loop, so that nobody waits for it, and the thread."""
+
+        async def end() -> None:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

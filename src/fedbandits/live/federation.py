@@ -88,6 +88,8 @@ class Federation:
     addresses: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if isinstance(self.gossip, Network):
+            require_connected(self.gossip, tuple(self.members))
         gossip = _symmetric(self.gossip)
         network = gossip.network
         members = tuple(self.members) or network.names or _numbered(network.agents)
@@ -202,6 +204,17 @@ def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
     if twice:
         raise ValueError(f"{what} {min(twice)!r} is there twice")
     return tuple(given)
+
+
+def require_connected(network: Network, members: tuple[str, ...]) -> None:
+    """Refuse a network with a part that hears nothing of the first agent, and name who is in it."""
+    if network.connected or len(members) != network.agents:
+        return
+    heard = {0}
+    for _ in range(network.agents):
+        heard |= {v for edge in network.edges.tolist() if heard & set(edge) for v in edge}
+    apart = [name for v, name in enumerate(members) if v not in heard]
+    raise ValueError(f"no way leads from {members[0]} to {', '.join(apart)}; link them")
 
 
 def _check_members(members: tuple[str, ...], network: Network) -> None:

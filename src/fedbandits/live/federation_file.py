@@ -13,6 +13,8 @@ from fedbandits.config.reading import read_config
 from fedbandits.gossip import REGISTRY as GOSSIPS
 from fedbandits.networks import Network
 
+from .federation import names, require_connected
+
 KEYS = (
     "arms",
     "members",
@@ -27,20 +29,45 @@ KEYS = (
 )
 
 
+RULES = {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest")}
+"""Symmetric weights, the same at all times."""
+
+TYPES = {
+    "arms": list,
+    "members": list,
+    "links": list,
+    "network": dict,
+    "gossip": dict,
+    "algorithm": dict,
+    "tickets": dict,
+    "addresses": dict,
+}
+
+
 def read_federation(path: Path) -> dict[str, Any]:
     """The arguments of a `Federation` that a file describes."""
     config = read_config(path)
     for key in config:
         if key not in KEYS:
             raise ConfigError(f"{path}: {unknown('key', key, KEYS)}")
+    for key, kind in TYPES.items():
+        if not isinstance(config.get(key, kind()), kind):
+            wanted = "a list" if kind is list else "a table"
+            raise ConfigError(f"{path}: {key} must be {wanted}, not {config[key]!r}")
     if "arms" not in config:
         raise ConfigError(f'{path} names no arms; add arms = ["tea", "coffee"]')
-    network = _network(config, path)
+    try:
+        network = _network(config, path)
+        require_connected(network, tuple(config.get("members", ())))
+    except ValueError as error:
+        raise (
+            error if isinstance(error, ConfigError) else ConfigError(f"{path}: {error}")
+        ) from error
     gossip = config.get("gossip", {"name": "metropolis"})
     found: dict[str, Any] = {
         "arms": config["arms"],
         "members": tuple(config.get("members", ())),
-        "gossip": construct(GOSSIPS, gossip, Place(f"{path} [gossip]"), {"network": network}),
+        "gossip": construct(RULES, gossip, Place(f"{path} [gossip]"), {"network": network}),
     }
     if "algorithm" in config:
         place = Place(f"{path} [algorithm]", path.parent)
@@ -63,18 +90,15 @@ def _network(config: dict[str, Any], path: Path) -> Network:
         place = Place(f"{path} [network]", path.parent)
         made: Network = construct(networks.REGISTRY, config["network"], place)
         return made
-    members = list(config.get("members", ()))
-    if not members:
-        raise ConfigError(f"{path}: links need members, a list of names")
+    members = names(config.get("members", []), "member", least=1)
     edges = []
     for link in config["links"]:
-        if not isinstance(link, list) or len(link) != 2:
-            raise ConfigError(f"{path}: a link is a pair of members, not {link!r}")
+        if not isinstance(link, list) or len(link) != 2 or link[0] == link[1]:
+            raise ConfigError(f"{path}: a link is a pair of two members, not {link!r}")
         for name in link:
             if name not in members:
                 raise ConfigError(f"{path} links: {unknown('member', name, members)}")
-        edges.append((members.index(link[0]), members.index(link[1])))
-    try:
-        return networks.from_edges(len(members), edges)
-    except ValueError as error:
-        raise ConfigError(f"{path} links: {error}") from error
+        edges.append(tuple(sorted(members.index(name) for name in link)))
+        if edges.count(edges[-1]) > 1:
+            raise ConfigError(f"{path}: the link of {' and '.join(link)} is there twice")
+    return networks.from_edges(len(members), edges)

@@ -32,7 +32,8 @@ import numpy as np
 from .messages import VERSION, Flow, Format, Message, RefusedError, Report, Values, Vector, packed
 
 NEWEST = 2**62
-"""Incarnations above this are refused: there must be room to be newer."""
+"""No clock gives a later incarnation. A claim that there was one is refused, and there is room
+above it for who was told of this one."""
 
 
 def owns(name: str, neighbour: str) -> bool:
@@ -94,6 +95,9 @@ class Ledger:
         """Neighbours whose edges are not as the journal has them; whoever saves empties it."""
         self.values: dict[str, Vector] = {}
         """z, and the maxima; another object whenever they change."""
+        self.untold: set[str] = set()
+        """Neighbours who may not know yet that the agent leaves."""
+        self._leaving = False
         self._held: dict[str, Vector] | None = None
         self._settle()
 
@@ -136,18 +140,30 @@ class Ledger:
         """Exchange the values of the moment again."""
         self._held = None
 
-    def leave(self, incarnations: Mapping[str, int]) -> list[tuple[str, Message]]:
-        """Start every edge anew with a newer incarnation, and say goodbye."""
+    def leave(self, incarnations: Mapping[str, int]) -> None:
+        """Start every edge anew with a newer incarnation, and exchange nothing any more."""
+        self.untold = set(self.edges)
+        self._leaving = True
         for neighbour, incarnation in incarnations.items():
             self._restart(neighbour, max(incarnation, self.edges[neighbour].incarnation + 1))
-        return [(neighbour, self._message(neighbour, leaving=True)) for neighbour in self.edges]
+
+    def goodbyes(self) -> list[tuple[str, Message]]:
+        """What is sent to those who have not shown that they know."""
+        return [(neighbour, self._message(neighbour)) for neighbour in sorted(self.untold)]
 
     def reports(self) -> list[tuple[str, Message]]:
         """What is sent every gossip period: a report to the owner of each edge."""
+        if self._leaving:
+            return []
         return [(u, self._message(u)) for u, edge in self.edges.items() if not edge.owner]
 
-    def receive(self, sender: str, message: Message) -> Message | None:
+    def receive(self, sender: str, message: Message, *, exchange: bool = True) -> Message | None:
         """Take in a message from a neighbour; the answer to it, if there is one.
+
+        Args:
+            sender: who sent it, proven.
+            message: what it says.
+            exchange: whether a report may move the flow now, or is only answered.
 
         Raises:
             RefusedError: if nothing of it was believed.
@@ -159,23 +175,33 @@ class Ledger:
             raise RefusedError(
                 f"a {type(message).__name__.lower()} over an edge that runs the other way"
             )
-        if max(message.incarnation, message.other) > NEWEST:
+        if message.other > NEWEST or message.incarnation > 2 * NEWEST - 2:
             raise RefusedError("an incarnation from beyond the end of time")
         values = self.form.values_of(message)
         flow = self.form.flow_of(message) if isinstance(message, Flow) else {}
-        if not self._same_ledger(sender, message):
+        same = self._same_ledger(sender, message)
+        if self._leaving:
+            self.untold -= {sender} if same else set()
+            return None
+        edge = self.edges[sender]
+        if same and self._contradicts(edge, message, flow):
+            # One end has an older disk than it had, or other settings, or lies.
+            self._restart(sender, edge.incarnation + 1)
+            raise RefusedError(
+                f"flow {message.sequence} of {sender!r} cannot follow on flow {edge.sequence}; "
+                "both ends start this edge anew"
+            )
+        if not same:
             return self._message(sender) if edge.owner else None
         # What was heard is not kept on disk: it changes nothing but the disagreement.
-        edge = self.edges[sender] = self.edges[sender]._replace(heard=values, left=message.leaving)
+        edge = self.edges[sender] = edge._replace(heard=values, left=message.leaving)
         self._take_maxima(values)
         if isinstance(message, Flow):
-            self._apply(sender, edge, message.sequence, flow)
-            return None
-        if message.sequence > edge.sequence:
-            raise RefusedError(
-                f"{sender!r} applied flow {message.sequence} of an edge that is at {edge.sequence}"
-            )
-        if message.sequence == edge.sequence and not message.leaving:
+            if message.sequence > edge.sequence:
+                self._apply(sender, edge, message.sequence, flow)
+            # Who leaves waits to see that this is known.
+            return self._message(sender) if message.leaving else None
+        if exchange and message.sequence == edge.sequence and not message.leaving:
             self._exchange(sender, edge, values)
         return self._message(sender)
 
@@ -205,15 +231,26 @@ class Ledger:
             moved[name] = edge.flow[name] + edge.weight * difference
         self._put(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
 
+    def _contradicts(self, edge: Edge, message: Message, flow: Values) -> bool:
+        """Whether a message cannot be from the other end of this ledger.
+
+        An end reports no flow that the owner has not moved yet. Where differences are clipped, one
+        exchange, and no more than one is ever under way, moves at most the weight of the limit;
+        beside it there is the rounding of large sums.
+        """
+        ahead = message.sequence - edge.sequence
+        if isinstance(message, Report):
+            return ahead > 0
+        if self.clip is None or ahead <= 0:
+            return False
+        limit = edge.weight * self.clip * (1 + 1e-9)
+        return ahead > 1 or any(
+            (np.abs(value + edge.flow[name]) > limit + 4 * np.spacing(np.abs(value))).any()
+            for name, value in flow.items()
+        )
+
     def _apply(self, sender: str, edge: Edge, sequence: int, flow: Values) -> None:
-        """The other end takes the owner's flow, if it is newer: f ← -f."""
-        if sequence <= edge.sequence:
-            return
-        if self.clip is not None:
-            allowed = edge.weight * self.clip * (sequence - edge.sequence) * (1 + 1e-9)
-            for name, value in flow.items():
-                if np.abs(value + edge.flow[name]).max() > allowed:
-                    raise RefusedError(f"{sender!r} moves {name!r} by more than the limit allows")
+        """The other end takes the owner's flow: f ← -f."""
         self._put(sender, edge._replace(flow={k: -v for k, v in flow.items()}, sequence=sequence))
 
     def _take_maxima(self, values: Values) -> None:
@@ -242,13 +279,13 @@ class Ledger:
             values[name] = z
         self.values = values | self.maxima
 
-    def _message(self, neighbour: str, *, leaving: bool = False) -> Message:
+    def _message(self, neighbour: str) -> Message:
         edge = self.edges[neighbour]
         ours = packed(self.values if self._held is None else self._held)
         numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence)
         if edge.owner:
-            return Flow(*numbers, packed(edge.flow), ours, leaving)
-        return Report(*numbers, ours, leaving)
+            return Flow(*numbers, packed(edge.flow), ours, self._leaving)
+        return Report(*numbers, ours, self._leaving)
 
 
 def _in_order(edges: Mapping[str, Edge]) -> dict[str, Edge]:

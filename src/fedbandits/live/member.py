@@ -6,7 +6,8 @@ or sends a message that came after them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,10 +36,14 @@ from .records import (
     TicketRecord,
 )
 from .suitable import check_suitable
-from .tickets import Ticket, uniform
+from .tickets import OpenTicket, Ticket, uniform
 
 REMEMBERED = 10_000
 """Closed tickets that an agent remembers, to know an observation that is made twice."""
+
+
+SAME = 1e-6
+"""Losses that differ by no more are the same observation, made twice."""
 
 
 class Expiry(NamedTuple):
@@ -68,6 +73,8 @@ class Member:
         expiry: of tickets.
         uniforms: the number in [0, 1) from which the arm of round t is drawn; by default a keyed
             hash of t.
+        now: seconds since 1970; no ticket of the journal is younger.
+        tickets: what their ids begin with; by default the journal's life.
     """
 
     def __init__(
@@ -83,6 +90,8 @@ class Member:
         clip: float | None = None,
         expiry: Expiry = Expiry(),  # noqa: B008 (a tuple)
         uniforms: Callable[[int], float] | None = None,
+        now: float = math.inf,
+        tickets: str | None = None,
     ) -> None:
         check_suitable(algorithm, len(arms), agents)
         self.name = name
@@ -90,7 +99,7 @@ class Member:
         self.arms = arms
         self.expiry = expiry
         self.observed = self.expired = self.rounds = 0
-        self._life = saved.life
+        self._prefix = saved.life if tickets is None else tickets
         self._number = {arm: i for i, arm in enumerate(arms)}
         self._uniform = uniforms or (lambda t: uniform(saved.seed, t))
         self._incarnation = incarnation
@@ -105,12 +114,12 @@ class Member:
         self._unsaved: dict[int, TicketRecord] = {}
         self._forgotten: list[int] = []
         self._learnt = False
-        self._restore(saved)
+        self._restore(saved, now)
         self.adopt(agents, neighbours)
 
     # Choices
 
-    def choose(self, now: float, allowed: Sequence[str] | None = None) -> Ticket:
+    def choose(self, now: float, allowed: Iterable[str] | None = None) -> Ticket:
         """Draw an arm and open a ticket for its loss.
 
         Args:
@@ -128,7 +137,7 @@ class Member:
             p = p / p.sum()
         arm = int(sample(p, np.float64(self._uniform(t))))
         self.rounds = t
-        record = TicketRecord(f"{self._life}-{t}", t, arm, p.tobytes(), now, absent=tuple(absent))
+        record = TicketRecord(f"{self._prefix}-{t}", t, arm, p.tobytes(), now, absent=tuple(absent))
         self._keep(record)
         self._learnt = True
         return Ticket(record.id, self.arms[arm], float(p[arm]))
@@ -147,15 +156,17 @@ class Member:
         if record is None:
             self._check_again(ticket, loss)
             return
-        self._learn(record, self._losses(record, loss), "observed")
+        losses = self._losses(record, loss)
         self.observed += 1
+        self._learn(record, losses, "observed")
 
     def expire(self, now: float) -> None:
         """Close the tickets whose time is over."""
         if self.expiry.after is None:
             return
         # Tickets are in the order in which they were given out, and all live as long.
-        for record in list(self._open.values()):
+        while self._open:
+            record = next(iter(self._open.values()))
             if now - record.issued < self.expiry.after:
                 break
             self.expired += 1
@@ -180,6 +191,18 @@ class Member:
     def recommended(self) -> str:
         """The arm that it would most likely play now."""
         return self.arms[int(self.distribution().argmax())]
+
+    def tickets(self, now: float) -> list[OpenTicket]:
+        """The choices that wait for their loss, the oldest first."""
+        return [
+            OpenTicket(
+                record.id,
+                self.arms[record.arm],
+                float(np.frombuffer(record.p)[record.arm]),
+                now - record.issued,
+            )
+            for record in self._open.values()
+        ]
 
     @property
     def open_tickets(self) -> int:
@@ -211,8 +234,10 @@ class Member:
             return []
         return _encoded([each for each in self.ledger.reports() if each[0] in self._unanswered])
 
-    def receive(self, sender: str, payload: bytes) -> list[tuple[str, bytes]]:
-        """Take in a message; what is sent in answer.
+    def receive(
+        self, sender: str, payload: bytes, *, exchange: bool = True
+    ) -> list[tuple[str, bytes]]:
+        """Take in a message; what is sent in answer. See `Ledger.receive`.
 
         Raises:
             RefusedError: if it is not believed.
@@ -220,14 +245,17 @@ class Member:
         message = self.form.decode(payload)
         if not self.gossips:
             return []
-        answer = self.ledger.receive(sender, message)
+        answer = self.ledger.receive(sender, message, exchange=exchange)
         self._unanswered.discard(sender)
         return [] if answer is None else [(sender, encode(answer))]
 
-    def leave(self) -> list[tuple[str, bytes]]:
-        """Say goodbye: what had flowed between this agent and its neighbours is undone."""
-        newer = {neighbour: self._incarnation() for neighbour in self.ledger.edges}
-        return _encoded(self.ledger.leave(newer))
+    def leave(self) -> None:
+        """Undo what had flowed between this agent and its neighbours, and exchange no more."""
+        self.ledger.leave({neighbour: self._incarnation() for neighbour in self.ledger.edges})
+
+    def goodbyes(self) -> list[tuple[str, bytes]]:
+        """What is sent to the neighbours who have not shown that they know."""
+        return _encoded(self.ledger.goodbyes())
 
     def adopt(self, agents: int, neighbours: Mapping[str, float]) -> None:
         """Have these neighbours from now on: some may be new, some gone, some weighed anew."""
@@ -269,10 +297,13 @@ class Member:
 
     # What the above is made of
 
-    def _absent(self, allowed: Sequence[str] | None) -> tuple[int, ...]:
+    def _absent(self, allowed: Iterable[str] | None) -> tuple[int, ...]:
         """The numbers of the arms that cannot be played now."""
         if allowed is None:
             return ()
+        if isinstance(allowed, str):
+            raise TypeError(f"allowed is a list of arms, as in allowed=[{allowed!r}]")
+        allowed = set(allowed)
         for arm in allowed:
             if arm not in self._number:
                 meant = did_you_mean(arm, self.arms)
@@ -303,11 +334,11 @@ class Member:
             )
         if record.status == "expired":
             raise ExpiredTicketError(
-                f"ticket {ticket!r} expired {self.expiry.after:g} s after it was given out; this "
-                "loss is not counted"
+                f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
             )
-        if self._losses(record, loss).tobytes() != record.feedback:
-            before = np.frombuffer(record.feedback).tolist()
+        before = np.frombuffer(record.feedback).tolist()
+        # A reward of 0.8 and a loss of 0.2 are the same, and so is a number of fewer digits.
+        if not np.allclose(self._losses(record, loss), before, rtol=0, atol=SAME):
             raise ConflictingObservationError(
                 f"ticket {ticket!r} was observed before, with loss "
                 f"{before[0] if len(before) == 1 else before}, and not {loss!r}; the first counts"
@@ -347,7 +378,13 @@ class Member:
         self._unsaved[record.round] = record
 
     def _close(self, record: TicketRecord, status: Status, feedback: bytes) -> None:
-        closed = msgspec.structs.replace(record, status=status, feedback=feedback, p=b"")
+        closed = msgspec.structs.replace(
+            record,
+            status=status,
+            feedback=feedback,
+            p=b"",
+            closed=self.observed + self.expired,
+        )
         del self._open[record.id]
         self._closed[record.id] = self._unsaved[record.round] = closed
         self._learnt = True
@@ -356,9 +393,13 @@ class Member:
             self._unsaved.pop(oldest.round, None)
             self._forgotten.append(oldest.round)
 
-    def _restore(self, saved: Saved) -> None:
-        for record in saved.tickets:
-            (self._open if record.status == "open" else self._closed)[record.id] = record
+    def _restore(self, saved: Saved, now: float) -> None:
+        # A clock that was ahead when a ticket was given out must not keep it open for long.
+        known = [msgspec.structs.replace(t, issued=min(t.issued, now)) for t in saved.tickets]
+        self._open = {t.id: t for t in sorted(known, key=lambda t: t.issued) if t.status == "open"}
+        self._closed = {
+            t.id: t for t in sorted(known, key=lambda t: t.closed) if t.status != "open"
+        }
         edges = {
             neighbour: fresh_edge(
                 self.form, 0.0, owns(self.name, neighbour), kept.incarnation

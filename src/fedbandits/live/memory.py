@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from fedbandits.common import checks
 
 from .records import Changes, EdgeRecord, Identity, Saved, StateRecord, TicketRecord
@@ -56,6 +58,8 @@ class Links:
         checks.unit_interval(self.repeat, "repeat")
         for share in self.one_way.values():
             checks.unit_interval(share, "one_way")
+        if np.shape(self.delay) != (2,):
+            raise TypeError(f"delay must be (shortest, longest) in seconds, not {self.delay!r}")
         low, high = self.delay
         if not 0 <= low <= high < float("inf"):
             raise ValueError(f"delay must be (shortest, longest) in seconds, not {self.delay}")
@@ -77,12 +81,14 @@ class MemoryNetwork:
     """
 
     def __init__(self, links: Links | None = None, seed: int = 0) -> None:
+        if links is not None and not isinstance(links, Links):
+            raise TypeError(f"links must be fb.live.Links(loss=..., ...), not {links!r}")
         self.links = links or Links()
         self.messages: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
         self.under_way = 0
         self._chance = random.Random(seed)
-        self._receivers: dict[str, Receive] = {}
+        self._receivers: dict[str, tuple[Receive, asyncio.AbstractEventLoop]] = {}
 
     def transport(self, name: str) -> MemoryTransport:
         """The access of one agent."""
@@ -98,36 +104,41 @@ class MemoryNetwork:
             if chance.random() < links.one_way.get((sender, to), links.loss):
                 continue
             self.under_way += 1
-            asyncio.get_running_loop().call_later(
-                chance.uniform(*links.delay), self._deliver, sender, to, message
-            )
+            late = chance.uniform(*links.delay)
+            here = asyncio.get_running_loop()
+            _, there = self._receivers.get(to, (None, here))
+            if there is here:
+                here.call_later(late, self._deliver, sender, to, message)
+            else:  # agents in threads of their own
+                there.call_soon_threadsafe(
+                    there.call_later, late, self._deliver, sender, to, message
+                )
 
     def _deliver(self, sender: str, to: str, message: bytes) -> None:
         self.under_way -= 1
         now = asyncio.get_running_loop().time()
-        receive = self._receivers.get(to)
-        if receive is not None and not self.links.apart(sender, to, now):
-            receive(sender, message)
+        if to in self._receivers and not self.links.apart(sender, to, now):
+            self._receivers[to][0](sender, message)
 
 
 class MemoryTransport:
     """One agent's access to a `MemoryNetwork`."""
 
     def __init__(self, network: MemoryNetwork, name: str) -> None:
+        self.name = name
         self._network = network
-        self._name = name
 
     async def start(self, receive: Receive) -> None:
         """Hand over what arrives from now on."""
-        self._network._receivers[self._name] = receive
+        self._network._receivers[self.name] = (receive, asyncio.get_running_loop())
 
     def send(self, to: str, message: bytes) -> None:
         """Send and forget."""
-        self._network.carry(self._name, to, message)
+        self._network.carry(self.name, to, message)
 
     async def stop(self) -> None:
         """Hand over nothing more."""
-        self._network._receivers.pop(self._name, None)
+        self._network._receivers.pop(self.name, None)
 
 
 class MemoryStore:

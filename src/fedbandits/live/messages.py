@@ -126,7 +126,7 @@ class Format:
             )
         try:
             message = _decoder.decode(payload)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise RefusedError(f"no message: {error}") from None
         if message.version != VERSION:
             raise RefusedError(

@@ -51,9 +51,11 @@ class Range(NamedTuple):
             raise ObservationError(f"a {what} must be a number, not {value!r}")
         found = float(value)
         if not self.low <= found <= self.high:  # nor NaN
+            others = (
+                "" if np.isnan(found) else "; give the agent low= and high= that hold all values"
+            )
             raise ObservationError(
-                f"a {what} must be in [{self.low:g}, {self.high:g}], not {found:g}; give the agent "
-                "low= and high= that hold all values"
+                f"a {what} must be in [{self.low:g}, {self.high:g}], not {found!r}{others}"
             )
         fraction = (found - self.low) / (self.high - self.low)
         return 1.0 - fraction if reward else fraction
@@ -73,7 +75,7 @@ def checked_loss(value: Any, arm: str) -> float:
         raise ObservationError(f"the loss of {arm!r} must be a number in [0, 1], not {value!r}")
     found = float(value)
     if not 0 <= found <= 1:  # nor NaN
-        raise ObservationError(f"the loss of {arm!r} must be in [0, 1], not {found:g}")
+        raise ObservationError(f"the loss of {arm!r} must be in [0, 1], not {found!r}")
     return found
 
 

@@ -16,11 +16,15 @@ class Identity(msgspec.Struct, frozen=True):
         agent: its name.
         algorithm: what it does and with which parameters, as text.
         arms: their names.
+        low: the smallest loss or reward there can be.
+        high: the largest.
     """
 
     agent: str
     algorithm: str
     arms: tuple[str, ...]
+    low: float = 0.0
+    high: float = 1.0
 
 
 class TicketRecord(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +39,7 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
         status: open, observed or expired.
         absent: the numbers of the arms that were not allowed.
         feedback: the losses observed, or charged on expiry, in numbers of 64 bits.
+        closed: how many tickets had been closed then, this one included; 0 while it is open.
     """
 
     id: str
@@ -45,6 +50,7 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
     status: Status = "open"
     absent: tuple[int, ...] = ()
     feedback: bytes = b""
+    closed: int = 0
 
 
 class ArrayRecord(msgspec.Struct, frozen=True, gc=False):

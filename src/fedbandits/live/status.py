@@ -41,6 +41,7 @@ class Status(msgspec.Struct, frozen=True):
         expired: how many expired.
         open_tickets: how many wait for their loss.
         disagreement: the largest difference to what a neighbour last sent.
+        gossips: False while first rounds, in which nothing may be exchanged, are not yet observed.
         agents: N.
         neighbours: by name.
         uptime: seconds since the start.
@@ -58,6 +59,7 @@ class Status(msgspec.Struct, frozen=True):
     expired: int
     open_tickets: int
     disagreement: float
+    gossips: bool
     agents: int
     neighbours: dict[str, NeighbourStatus]
     uptime: float

@@ -21,6 +21,22 @@ class Ticket(msgspec.Struct, frozen=True, gc=False):
     probability: float
 
 
+class OpenTicket(msgspec.Struct, frozen=True, gc=False):
+    """A choice that waits for its loss.
+
+    Attributes:
+        id: names the choice when its loss is observed.
+        arm: what was to be played.
+        probability: with which it was drawn.
+        age: seconds since then.
+    """
+
+    id: str
+    arm: str
+    probability: float
+    age: float
+
+
 def uniform(seed: bytes, t: int) -> float:
     """The number in [0, 1) from which the arm of round t is drawn: a keyed hash of t.
 
