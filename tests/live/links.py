@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import zenoh
 
 from fedbandits.live import keys
+from fedbandits.live.transport import Receive
 from fedbandits.live.zenoh_transport import ZenohTransport
 
 WAIT = 8.0
@@ -43,6 +46,20 @@ async def until(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0.01)
 
 
+async def send_until(
+    transport: ZenohTransport, to: str, message: bytes, condition: Callable[[], Any]
+) -> None:
+    """Send again and again, until something that must happen has."""
+
+    def done() -> Any:
+        if found := condition():
+            return found
+        transport.send(to, message)
+        return None
+
+    await until(done)
+
+
 class Path3:
     """The members a - b - c of a path, with keys and addresses; d is a member, and apart."""
 
@@ -58,7 +75,7 @@ class Path3:
         """The transport of a member, not started."""
         others = {other: self.address[other] for other in self.neighbours[name]}
         made = ZenohTransport(
-            name, self.address[name], others, self.folder / name, check_keys=0.1, **options
+            name, self.address[name], others, self.folder / name, check=0.1, silence=1.0, **options
         )
         self.transports[name] = made
         return made
@@ -76,11 +93,10 @@ class Path3:
 
     async def hears(self, receiver: str, sender: str, message: bytes) -> None:
         """Send until it arrives: links need a moment."""
-        end = asyncio.get_running_loop().time() + WAIT
-        while (sender, message) not in self.heard[receiver]:
-            assert asyncio.get_running_loop().time() < end, "waited in vain"
-            self.transports[sender].send(receiver, message)
-            await asyncio.sleep(0.02)
+        heard = self.heard[receiver]
+        await send_until(
+            self.transports[sender], receiver, message, lambda: (sender, message) in heard
+        )
 
 
 def rogue_config(
@@ -127,3 +143,55 @@ def rogue_config(
 def rogue(credentials: Path | None, **options: Any) -> zenoh.Session:
     """A session of such a one."""
     return zenoh.open(zenoh.Config.from_json5(json.dumps(rogue_config(credentials, **options))))
+
+
+def play(path: Path3, work: Callable[[], Awaitable[None]]) -> None:
+    """Run, and end whatever was started."""
+
+    async def main() -> None:
+        try:
+            await work()
+        finally:
+            await path.stop()
+
+    asyncio.run(main())
+
+
+def ignore(sender: str, message: bytes) -> None:
+    """Hear nothing."""
+
+
+def keep(heard: list[tuple[str, bytes]]) -> Receive:
+    """Hear all."""
+    return lambda sender, message: heard.append((sender, message))
+
+
+def credentials(path: Path3, name: str, folder: str, **options: Any) -> Path:
+    """A folder with a certificate of `name` that differs from the true one."""
+    authority = options.pop("authority", None) or keys.read_authority(path.folder)
+    pair = keys.make_member(authority, name, **options)
+    place = path.folder / folder
+    place.mkdir()
+    (place / "ca.pem").write_bytes((path.folder / "ca.pem").read_bytes())
+    (place / "cert.pem").write_bytes(pair.certificate)
+    (place / "key.pem").write_bytes(pair.key)
+    return place
+
+
+@contextmanager
+def handshake(
+    address: str, own: Path | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+) -> Iterator[ssl.SSLSocket]:
+    """A link by Python's TLS, which says why it was refused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.maximum_version = newest
+    if own is not None:
+        context.load_cert_chain(own / "cert.pem", own / "key.pem")
+    host, _, port = address.rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=5) as connection,
+        context.wrap_socket(connection) as link,
+    ):
+        yield link

@@ -243,18 +243,20 @@ def check_member(folder: str | Path, name: str) -> None:
         name: of the member.
     """
     from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     place = Path(folder)
     own = read_certificate(place / "cert.pem")
-    [named] = own.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME) or [None]
-    holder = None if named is None else member_named(str(named.value))
+    named = own.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    holder = member_named(str(named[0].value)) if named else None
     if holder != name:
         whose = "nobody's" if holder is None else f"{holder!r}'s"
         raise KeysError(f"{place / 'cert.pem'} is {whose} certificate, not {name!r}'s")
+    authority = read_certificate(place / "ca.pem")
     try:
-        own.verify_directly_issued_by(read_certificate(place / "ca.pem"))
-    except Exception as error:
+        own.verify_directly_issued_by(authority)
+    except (InvalidSignature, TypeError, ValueError) as error:
         raise KeysError(
             f"{place / 'cert.pem'} is not signed by the authority of ca.pem beside it"
         ) from error
@@ -282,6 +284,7 @@ def _certify(
 ) -> bytes:
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
 
     if not 0 < len(name) <= LONGEST:
         raise KeysError(f"{name!r}: a certificate holds names of 1 to {LONGEST} letters")
@@ -297,9 +300,7 @@ def _certify(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(
-            x509.ExtendedKeyUsage(
-                [x509.ExtendedKeyUsageOID.SERVER_AUTH, x509.ExtendedKeyUsageOID.CLIENT_AUTH]
-            ),
+            x509.ExtendedKeyUsage([Purpose.SERVER_AUTH, Purpose.CLIENT_AUTH]),
             critical=False,
         )
         .add_extension(

@@ -15,39 +15,33 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from .inbox import Inbox
-from .keys import KeysError, check_member, common_name, member_named
+from .keys import KeysError, check_member, member_named
 from .ledger import owns
 from .transport import Receive
+from .zenoh_config import MOST_BYTES, key, session_config
 
 if TYPE_CHECKING:
     import zenoh
 
 _log = logging.getLogger("fedbandits.live")
 
-MOST_BYTES = 2**19
-"""Of a message. A larger one is dropped before it is put together."""
+CHECK = 5.0
+"""Seconds between two looks at the certificate and the links."""
 
-OVERHEAD = 1024
-"""Bytes that zenoh adds to a message, at most."""
+SILENCE = 20.0
+"""Seconds after which a link over which nothing came is opened anew."""
 
-BATCHES = 16
-"""Of 64 KiB that wait on a link; what finds no room is dropped at once. Zenoh's most."""
-
-CHECK_KEYS = 10.0
-"""Seconds between two looks whether the certificate was renewed."""
-
-LEASE = 5000
-"""Milliseconds of silence after which a link counts as broken and is opened anew."""
-
-RETRY = (200, 4000)
-"""Milliseconds between two attempts to open a link, at first and at most."""
+LISTENER = ""
+"""Stands for the session that listens, among the names of neighbours."""
 
 
 class ZenohTransport:
@@ -61,12 +55,14 @@ class ZenohTransport:
         listen: "host:port" where neighbours reach it; None if they cannot (it then opens all
             links).
         neighbours: "host:port" of each; None for one that cannot be reached.
-        keys: folder with ca.pem, cert.pem and key.pem.
-        check_keys: seconds between two looks whether they were renewed.
+        keys: folder with ca.pem, cert.pem and key.pem. A renewed certificate is taken by itself.
+        check: seconds between two looks at the certificate and the links.
+        silence: seconds after which a link over which nothing came is opened anew; more than a
+            few gossip periods.
 
     Attributes:
         counts: sent, received, dropped (a flood), strangers (links of members that are no
-            neighbours), reloads.
+            neighbours), reopened (links that were silent), reloads (of the certificate).
     """
 
     def __init__(
@@ -76,24 +72,27 @@ class ZenohTransport:
         neighbours: Mapping[str, str | None],
         keys: str | Path,
         *,
-        check_keys: float = CHECK_KEYS,
+        check: float = CHECK,
+        silence: float = SILENCE,
     ) -> None:
-        if name in neighbours:
-            raise ValueError(f"{name!r} is no neighbour of itself")
-        if listen is None and (apart := [n for n, address in neighbours.items() if not address]):
-            raise ValueError(f"neither {name!r} nor {apart[0]!r} can be reached by the other")
         self.name = name
         self.listen = listen
-        self.neighbours = dict(neighbours)
+        self.neighbours = _checked(name, listen, neighbours)
         self.keys = Path(keys)
-        self.counts: Counter[str] = Counter(sent=0, received=0, dropped=0, strangers=0, reloads=0)
-        self._check_keys = check_keys
+        names = ("sent", "received", "dropped", "strangers", "reopened", "reloads")
+        self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
+        self._check = check
+        self._silence = silence
         self._inbox: Inbox | None = None
-        # Garbage collection closes a session that nobody refers to.
-        self._sessions: list[zenoh.Session] = []
-        self._declared: list[Any] = []
-        self._publishers: dict[str, zenoh.Publisher] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._lock = Lock()
+        """Held by the thread that opens or closes sessions."""
+        # Garbage collection closes a session that nobody refers to.
+        self._sessions: dict[str, zenoh.Session] = {}
+        self._declared: dict[str, list[Any]] = {}
+        self._publishers: dict[str, zenoh.Publisher] = {}
+        self._heard_at: dict[str, float] = {}
+        self._strangers: set[str | None] = set()
 
     async def start(self, receive: Receive) -> None:
         """Listen, open links, and hand over what arrives."""
@@ -106,7 +105,7 @@ class ZenohTransport:
         except BaseException:
             await self.stop()
             raise
-        self._watch = asyncio.get_running_loop().create_task(self._renewals())
+        self._watch = asyncio.get_running_loop().create_task(self._look_after())
 
     def send(self, to: str, message: bytes) -> None:
         """Send and forget: dropped if there is no link, or if it is busy."""
@@ -141,6 +140,8 @@ class ZenohTransport:
         """
         if self._inbox is None:
             raise RuntimeError(f"the transport of {self.name} is not running")
+        if neighbours is not None:
+            neighbours = _checked(self.name, self.listen, neighbours)
         check_member(self.keys, self.name)
         await asyncio.to_thread(self._close)
         if neighbours is not None:
@@ -151,8 +152,20 @@ class ZenohTransport:
     @property
     def linked(self) -> frozenset[str]:
         """Neighbours to which there is a link now."""
-        links = [link for session in self._sessions for link in session.info.links()]
+        links = [link for each in list(self._sessions.values()) for link in each.info.links()]
         return frozenset(self.neighbours) & {member_named(link.auth_identifier) for link in links}
+
+    def _opens(self, neighbour: str) -> bool:
+        """Whether this end opens the link to a neighbour: one of the two does."""
+        if self.neighbours[neighbour] is None:
+            return False
+        return self.listen is None or owns(self.name, neighbour)
+
+    def _served(self, name: str) -> list[str]:
+        """Whose messages come and go over a session."""
+        if name == LISTENER:
+            return [each for each in self.neighbours if not self._opens(each)]
+        return [name]
 
     def _open(self) -> None:
         """One session that listens, and one for each neighbour to which this end opens the link.
@@ -161,74 +174,108 @@ class ZenohTransport:
         then grants to both what either's certificate allows. It refuses a second link that comes
         in, so a session that only listens is safe, and so is one that opens a single link.
         """
-        opened = [neighbour for neighbour in self.neighbours if self._opens(neighbour)]
-        awaited = [neighbour for neighbour in self.neighbours if not self._opens(neighbour)]
-        if awaited:
-            self._open_session(awaited, listen=self.listen)
-        for neighbour in opened:
-            self._open_session([neighbour], connect=self.neighbours[neighbour])
+        with self._lock:
+            for name in [LISTENER, *self.neighbours]:
+                if name == LISTENER or self._opens(name):
+                    self._open_session(name)
 
-    def _open_session(
-        self, neighbours: list[str], *, listen: str | None = None, connect: str | None = None
-    ) -> None:
+    def _reopen(self, name: str) -> None:
+        with self._lock:
+            self._close_session(name)
+            self._open_session(name)
+
+    def _close(self) -> None:
+        with self._lock:
+            for name in list(self._sessions):
+                self._close_session(name)
+
+    def _open_session(self, name: str) -> None:
         import zenoh
 
-        inbox = self._inbox
-        assert inbox is not None
-        config = self._config(neighbours, listen, connect)
+        inbox, address = self._inbox, self.listen if name == LISTENER else self.neighbours[name]
+        neighbours = self._served(name)
+        if inbox is None or not neighbours:  # stopped meanwhile, or nobody to listen to
+            return
+        end = {"listen" if name == LISTENER else "connect": address}
+        config = session_config(self.name, neighbours, self.keys, **end)
         try:
             session = zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
         except zenoh.ZError as error:
-            place = f"listen on {listen}" if listen else f"open a link to {connect}"
+            place = f"listen on {address}" if name == LISTENER else f"open a link to {address}"
             raise OSError(f"{self.name} cannot {place}: {error}") from error
-        self._sessions.append(session)
-        self._declared.append(
-            session.info.declare_link_events_listener(self._link_changed, history=True)
-        )
+        self._sessions[name] = session
+        declared = self._declared[name] = []
+        declared.append(session.info.declare_link_events_listener(self._linked, history=True))
         for neighbour in neighbours:
 
             def arrived(sample: zenoh.Sample, sender: str = neighbour) -> None:
+                self._heard_at[sender] = time.monotonic()
                 inbox.put(sender, sample.payload)
 
             # Called in zenoh's own thread, which waits: no second queue before the inbox.
             handler = zenoh.handlers.Callback(arrived, indirect=False)
-            self._declared.append(session.declare_subscriber(_key(self.name, neighbour), handler))
+            declared.append(session.declare_subscriber(key(self.name, neighbour), handler))
             self._publishers[neighbour] = session.declare_publisher(
-                _key(neighbour, self.name),
+                key(neighbour, self.name),
                 congestion_control=zenoh.CongestionControl.DROP,
                 express=True,
             )
+            self._heard_at[neighbour] = time.monotonic()
 
-    def _close(self) -> None:
-        sessions, self._sessions = self._sessions, []
-        self._publishers, self._declared = {}, []
-        for session in sessions:
-            session.close()
+    def _close_session(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        self._declared.pop(name, None)
+        for neighbour in self._served(name):
+            self._publishers.pop(neighbour, None)
+        if session is not None:
+            session.close()  # type: ignore[no-untyped-call]
 
-    def _link_changed(self, event: zenoh.LinkEvent) -> None:
+    def _linked(self, event: zenoh.LinkEvent) -> None:
+        """Count links of those who are no neighbours; warn of each once."""
         import zenoh
 
         named = member_named(event.link.auth_identifier)
-        if event.kind == zenoh.SampleKind.PUT and named not in self.neighbours:
-            self.counts["strangers"] += 1
+        if event.kind != zenoh.SampleKind.PUT or named in self.neighbours:
+            return
+        self.counts["strangers"] += 1
+        if named not in self._strangers:
+            self._strangers.add(named)
             _log.warning("%s: a link of %s, who is no neighbour", self.name, named or "nobody")
 
-    async def _renewals(self) -> None:
-        """Reload when the files change; go on with the old ones if the new are no good."""
-        seen = self._stamp()
+    async def _look_after(self) -> None:
+        """Reload when the certificate changes, and open anew what is silent."""
+        taken = seen = self._stamp()
         while True:
-            await asyncio.sleep(self._check_keys)
-            if (now := self._stamp()) == seen:
-                continue
+            await asyncio.sleep(self._check)
+            now = self._stamp()
             try:
-                await self.reload()
-                seen = now
+                # A file that was just written may be one of several.
+                if now == seen != taken:
+                    await self.reload()
+                    taken = now
+                await self._break_silence()
             except KeysError as error:
                 _log.warning("%s goes on with its old certificate: %s", self.name, error)
+                taken = now
             except OSError as error:
-                _log.warning("%s is without links, and tries again: %s", self.name, error)
+                _log.warning("%s is without a link, and tries again: %s", self.name, error)
+                taken = []
+            seen = now
+
+    async def _break_silence(self) -> None:
+        """Open anew the links over which nothing comes.
+
+        A neighbour that closed its session while a link was being opened keeps the link alive, and
+        does not know of it.
+        """
+        for neighbour in self.linked:
+            silent = time.monotonic() - self._heard_at.get(neighbour, 0.0)
+            if self._opens(neighbour) and silent > self._silence:
+                await asyncio.to_thread(self._reopen, neighbour)
+                self.counts["reopened"] += 1
 
     def _stamp(self) -> list[tuple[int, int]]:
+        """What changes when the files do."""
         found = []
         for name in ("ca.pem", "cert.pem", "key.pem"):
             with suppress(OSError):
@@ -236,100 +283,14 @@ class ZenohTransport:
                 found.append((status.st_mtime_ns, status.st_ino))
         return found
 
-    def _opens(self, neighbour: str) -> bool:
-        """Whether this end opens the link to a neighbour: one of the two does."""
-        if self.neighbours[neighbour] is None:
-            return False
-        return self.listen is None or owns(self.name, neighbour)
 
-    def _config(
-        self, neighbours: list[str], listen: str | None, connect: str | None
-    ) -> dict[str, Any]:
-        files = {name: str(self.keys.absolute() / f"{name}.pem") for name in ("ca", "cert", "key")}
-        return {
-            "mode": "peer",
-            "listen": {"endpoints": [f"tls/{listen}"] if listen else []},
-            "connect": {
-                "endpoints": [f"tls/{connect}"] if connect else [],
-                "timeout_ms": -1,
-                "exit_on_failure": False,
-                "retry": {
-                    "period_init_ms": RETRY[0],
-                    "period_max_ms": RETRY[1],
-                    "period_increase_factor": 2,
-                },
-            },
-            "open": {"return_conditions": {"connect_scouted": False, "declares": False}},
-            # Either would link agents that are no neighbours.
-            "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
-            "transport": {
-                "unicast": {"max_links": 1, "open_timeout": LEASE, "accept_timeout": LEASE},
-                # Memory that a neighbour names is not for us to open.
-                "shared_memory": {"enabled": False},
-                "link": {
-                    "protocols": ["tls"],
-                    "rx": {"max_message_size": MOST_BYTES + OVERHEAD},
-                    "tx": {
-                        "lease": LEASE,
-                        "queue": {
-                            "size": {"data": BATCHES},
-                            "congestion_control": {"drop": {"wait_before_drop": 0}},
-                        },
-                    },
-                    "tls": {
-                        "enable_mtls": True,
-                        "root_ca_certificate": files["ca"],
-                        "listen_certificate": files["cert"],
-                        "listen_private_key": files["key"],
-                        "connect_certificate": files["cert"],
-                        "connect_private_key": files["key"],
-                        "verify_name_on_connect": True,
-                        "close_link_on_expiration": True,
-                    },
-                },
-            },
-            "access_control": self._access(neighbours),
-        }
-
-    def _access(self, neighbours: list[str]) -> dict[str, Any]:
-        """Whom is believed what: nothing, but for what is written here."""
-        rules, policies = [], []
-        for neighbour in neighbours:
-            hears, tells = _key(self.name, neighbour), _key(neighbour, self.name)
-            own = []
-            for key, flow, message in (
-                (hears, "ingress", "put"),
-                (hears, "egress", "declare_subscriber"),
-                (tells, "egress", "put"),
-                (tells, "ingress", "declare_subscriber"),
-            ):
-                own.append(f"{flow} {message} {key}")
-                rules.append(
-                    {
-                        "id": own[-1],
-                        "permission": "allow",
-                        "flows": [flow],
-                        "messages": [message],
-                        "key_exprs": [key],
-                    }
-                )
-            policies.append({"rules": own, "subjects": [neighbour]})
-        return {
-            "enabled": True,
-            "default_permission": "deny",
-            "rules": rules,
-            "subjects": [
-                {
-                    "id": neighbour,
-                    "cert_common_names": [common_name(neighbour)],
-                    "link_protocols": ["tls"],
-                }
-                for neighbour in neighbours
-            ],
-            "policies": policies,
-        }
-
-
-def _key(receiver: str, sender: str) -> str:
-    """Under which messages from a sender to a receiver travel."""
-    return f"fedbandits/{receiver}/{sender}"
+def _checked(
+    name: str, listen: str | None, neighbours: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """Neighbours that can be reached, or can reach this one."""
+    if name in neighbours:
+        raise ValueError(f"{name!r} is no neighbour of itself")
+    for neighbour, address in neighbours.items():
+        if listen is None and address is None:
+            raise ValueError(f"neither {name!r} nor {neighbour!r} can be reached by the other")
+    return dict(neighbours)
