@@ -11,8 +11,13 @@ from typing import BinaryIO
 
 
 @contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path` that replaces it if the block ends without an error."""
+def atomic_path(path: str | Path, *, private: bool = False) -> Iterator[Path]:
+    """A temporary path beside `path` that replaces it if the block ends without an error.
+
+    Args:
+        path: where the file appears.
+        private: only its owner may read it, at any time.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -22,17 +27,18 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        # mkstemp makes private files; a result should be as readable as any other new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
+        if not private:
+            # mkstemp makes private files; a result should be as readable as any other new file.
+            mask = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o666 & ~mask)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 @contextmanager
-def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
+def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A binary file that appears at `path` whole, or not at all."""
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
+    with atomic_path(path, private=private) as temporary, temporary.open("wb") as file:
         yield file

@@ -1,0 +1,197 @@
+"""Neighbours on the loopback address, and others that pretend to be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import zenoh
+
+from fedbandits.live import keys
+from fedbandits.live.transport import Receive
+from fedbandits.live.zenoh_transport import ZenohTransport
+
+WAIT = 8.0
+"""Seconds after which what should happen has not."""
+
+
+class Names(NamedTuple):
+    """Stands for a federation where only the names matter."""
+
+    members: tuple[str, ...]
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return found
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait for something that must happen."""
+    end = asyncio.get_running_loop().time() + WAIT
+    while not condition():
+        assert asyncio.get_running_loop().time() < end, "waited in vain"
+        await asyncio.sleep(0.01)
+
+
+async def send_until(
+    transport: ZenohTransport, to: str, message: bytes, condition: Callable[[], Any]
+) -> None:
+    """Send again and again, until something that must happen has."""
+
+    def done() -> Any:
+        if found := condition():
+            return found
+        transport.send(to, message)
+        return None
+
+    await until(done)
+
+
+class Path3:
+    """The members a - b - c of a path, with keys and addresses; d is a member, and apart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        keys.write_keys(Names(("a", "b", "c", "d")), folder)
+        self.address = dict(zip("abcd", free_addresses(4), strict=True))
+        self.neighbours = {"a": "b", "b": "ac", "c": "b"}
+        self.heard: dict[str, list[tuple[str, bytes]]] = {name: [] for name in "abc"}
+        self.transports: dict[str, ZenohTransport] = {}
+
+    def transport(self, name: str, **options: Any) -> ZenohTransport:
+        """The transport of a member, not started."""
+        others = {other: self.address[other] for other in self.neighbours[name]}
+        made = ZenohTransport(
+            name, self.address[name], others, self.folder / name, check=0.1, silence=1.0, **options
+        )
+        self.transports[name] = made
+        return made
+
+    async def start(self, *names: str) -> None:
+        """Start some, and keep what they hear."""
+        for name in names:
+            heard = self.heard[name]
+            await self.transport(name).start(lambda *message, heard=heard: heard.append(message))
+
+    async def stop(self) -> None:
+        """Stop those that run."""
+        for transport in self.transports.values():
+            await transport.stop()
+
+    async def hears(self, receiver: str, sender: str, message: bytes) -> None:
+        """Send until it arrives: links need a moment."""
+        heard = self.heard[receiver]
+        await send_until(
+            self.transports[sender], receiver, message, lambda: (sender, message) in heard
+        )
+
+
+def rogue_config(
+    credentials: Path | None,
+    *,
+    connect: Sequence[str] = (),
+    listen: Sequence[str] = (),
+    mode: str = "peer",
+) -> dict[str, Any]:
+    """Someone who follows no rule but those of zenoh: no access control, no limits.
+
+    Args:
+        credentials: folder with ca.pem, cert.pem and key.pem; None for none.
+        connect: endpoints, such as tls/127.0.0.1:7447.
+        listen: endpoints.
+        mode: peer or client.
+    """
+    tls: dict[str, Any] = {"verify_name_on_connect": False}
+    if credentials is not None:
+        ca, cert, key = (str(credentials / f"{name}.pem") for name in ("ca", "cert", "key"))
+        tls |= {
+            "enable_mtls": True,
+            "root_ca_certificate": ca,
+            "listen_certificate": cert,
+            "listen_private_key": key,
+            "connect_certificate": cert,
+            "connect_private_key": key,
+        }
+    return {
+        "mode": mode,
+        "connect": {
+            "endpoints": list(connect),
+            "timeout_ms": -1,
+            "exit_on_failure": False,
+            "retry": {"period_init_ms": 100, "period_max_ms": 100, "period_increase_factor": 1},
+        },
+        "listen": {"endpoints": list(listen)},
+        "open": {"return_conditions": {"connect_scouted": False, "declares": False}},
+        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
+        "transport": {"link": {"tls": tls}},
+    }
+
+
+def rogue(credentials: Path | None, **options: Any) -> zenoh.Session:
+    """A session of such a one."""
+    return zenoh.open(zenoh.Config.from_json5(json.dumps(rogue_config(credentials, **options))))
+
+
+def play(path: Path3, work: Callable[[], Awaitable[None]]) -> None:
+    """Run, and end whatever was started."""
+
+    async def main() -> None:
+        try:
+            await work()
+        finally:
+            await path.stop()
+
+    asyncio.run(main())
+
+
+def ignore(sender: str, message: bytes) -> None:
+    """Hear nothing."""
+
+
+def keep(heard: list[tuple[str, bytes]]) -> Receive:
+    """Hear all."""
+    return lambda sender, message: heard.append((sender, message))
+
+
+def credentials(path: Path3, name: str, folder: str, **options: Any) -> Path:
+    """A folder with a certificate of `name` that differs from the true one."""
+    authority = options.pop("authority", None) or keys.read_authority(path.folder)
+    pair = keys.make_member(authority, name, **options)
+    place = path.folder / folder
+    place.mkdir()
+    (place / "ca.pem").write_bytes((path.folder / "ca.pem").read_bytes())
+    (place / "cert.pem").write_bytes(pair.certificate)
+    (place / "key.pem").write_bytes(pair.key)
+    return place
+
+
+@contextmanager
+def handshake(
+    address: str, own: Path | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+) -> Iterator[ssl.SSLSocket]:
+    """A link by Python's TLS, which says why it was refused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.maximum_version = newest
+    if own is not None:
+        context.load_cert_chain(own / "cert.pem", own / "key.pem")
+    host, _, port = address.rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), timeout=5) as connection,
+        context.wrap_socket(connection) as link,
+    ):
+        yield link

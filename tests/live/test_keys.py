@@ -1,0 +1,213 @@
+"""Keys and certificates: who gets what, what they say, and what is refused."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+import fedbandits as fb
+from fedbandits.live import keys
+from fedbandits.live.keys import KeysError
+
+SHOPS = fb.live.Federation(
+    ["tea", "coffee"], fb.networks.path(3), members=["north", "centre", "south"]
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Keys of the three shops."""
+    made = tmp_path / "keys"
+    keys.write_keys(SHOPS, made, {"south": ["south.example.org", "192.0.2.7"]})
+    return made
+
+
+def test_each_member_gets_its_own_and_nothing_of_the_others(folder: Path) -> None:
+    found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*"))
+    members = [
+        f"{name}/{file}.pem"
+        for name in ("centre", "north", "south")
+        for file in ("ca", "cert", "key")
+    ]
+    assert found == ["ca.key", "ca.pem", *members]
+    assert len({path.read_bytes() for path in folder.rglob("key.pem")}) == 3
+    assert {path.read_bytes() for path in folder.glob("*/ca.pem")} == {
+        (folder / "ca.pem").read_bytes()
+    }
+
+
+def test_only_the_owner_reads_keys(folder: Path) -> None:
+    secret = [folder / "ca.key", *folder.glob("*/key.pem")]
+    assert {path.stat().st_mode & 0o777 for path in secret} == {0o600}
+    assert {path.stat().st_mode & 0o077 for path in folder.glob("*/")} == {0}
+
+
+def test_a_certificate_names_its_member_and_its_hosts(folder: Path) -> None:
+    certificate = keys.read_certificate(folder / "south" / "cert.pem")
+    [name] = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    assert keys.member_named(str(name.value)) == "south"
+    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert [str(each.value) for each in alternatives.value] == [
+        "south",
+        "south.example.org",
+        "192.0.2.7",
+    ]
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert {each._name for each in usage} == {"serverAuth", "clientAuth"}
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+def test_no_public_authority_certifies_the_name_of_a_member() -> None:
+    # They certify names of hosts and addresses, and an @ is in neither.
+    assert not keys._HOST.fullmatch(keys.common_name("south.example.org"))
+
+
+def test_a_name_that_is_no_host_is_certified_all_the_same(tmp_path: Path) -> None:
+    authority = keys.make_authority()
+    pair = keys.make_member(authority, "a..b-", ["127.0.0.1"])
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    assert keys._hosts_of(certificate) == ["127.0.0.1"]
+
+
+def test_they_are_good_for_tls(folder: Path) -> None:
+    """Python's own TLS, both ends, TLS 1.3, each checking the other."""
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.pem")
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_cert_chain(folder / "south/cert.pem", folder / "south/key.pem")
+    client = ssl.create_default_context(cafile=folder / "ca.pem")
+    client.load_cert_chain(folder / "north/cert.pem", folder / "north/key.pem")
+    for context in (server, client):
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
+    a, b, c, d = (ssl.MemoryBIO() for _ in range(4))
+    south = server.wrap_bio(a, b, server_side=True)
+    north = client.wrap_bio(c, d, server_hostname="south.example.org")
+    for _ in range(3):
+        for end, out, into in ((north, d, a), (south, b, c)):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+            into.write(out.read())
+    shown: list[Any] = [south.getpeercert(), north.getpeercert()]
+    assert [each["subject"] for each in shown] == [
+        ((("commonName", "@north"),),),
+        ((("commonName", "@south"),),),
+    ]
+
+
+def test_expiry(folder: Path) -> None:
+    left = keys.expires(folder / "north" / "cert.pem") - datetime.now(UTC)
+    assert timedelta(days=364) < left < timedelta(days=366)
+
+
+def test_renewal_keeps_the_key_the_hosts_and_the_authority(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    keys.renew(folder, "south", days=700)
+    changed = [path for path, content in before.items() if path.read_bytes() != content]
+    assert changed == [folder / "south" / "cert.pem"]
+    keys.check_member(folder / "south", "south")
+    new = keys.read_certificate(changed[0])
+    assert keys._hosts_of(new) == ["south", "south.example.org", "192.0.2.7"]
+    assert new.not_valid_after_utc - datetime.now(UTC) > timedelta(days=699)
+
+
+def test_renewal_needs_no_private_key_of_the_member(folder: Path) -> None:
+    (folder / "south" / "key.pem").unlink()
+    keys.renew(folder, "south", hosts=["south.example.net"])
+    new = keys.read_certificate(folder / "south" / "cert.pem")
+    assert keys._hosts_of(new) == ["south", "south.example.net"]
+
+
+def test_a_member_is_added_by_the_same_authority(folder: Path) -> None:
+    keys.add_member(folder, "west")
+    keys.check_member(folder / "west", "west")
+    with pytest.raises(KeysError, match=r"west.*is there already"):
+        keys.add_member(folder, "west")
+
+
+def test_keys_are_not_overwritten_unless_asked(folder: Path) -> None:
+    before = (folder / "ca.key").read_bytes()
+    with pytest.raises(KeysError, match=r"ca\.key is there already"):
+        keys.write_keys(SHOPS, folder)
+    (folder / "ca.key").unlink()
+    with pytest.raises(KeysError, match=r"north.key\.pem is there already"):
+        keys.write_keys(SHOPS, folder)
+    keys.write_keys(SHOPS, folder, overwrite=True)
+    assert (folder / "ca.key").read_bytes() != before
+    keys.check_member(folder / "north", "north")
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("south.example.org:7447", "without port"),
+        ("", "no host"),
+        ("two words", "no host"),
+        ("-x", "no host"),
+        ("https://south", "no host"),
+    ],
+)
+def test_hosts_that_are_none_are_refused(tmp_path: Path, host: str, reason: str) -> None:
+    with pytest.raises(KeysError, match=reason):
+        keys.write_keys(SHOPS, tmp_path / "keys", {"south": [host]})
+    assert not (tmp_path / "keys").exists()
+
+
+def test_hosts_of_nobody_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeysError, match=r"suoth.*south"):
+        keys.write_keys(SHOPS, tmp_path / "keys", {"suoth": ["192.0.2.7"]})
+
+
+def test_names_and_times_that_cannot_be_certified() -> None:
+    authority = keys.make_authority()
+    with pytest.raises(KeysError, match="1 to 63 letters"):
+        keys.make_member(authority, "x" * 64)
+    keys.make_member(authority, "x" * 63)
+    with pytest.raises(KeysError, match="some days, not 0"):
+        keys.make_member(authority, "x", days=0)
+    other = keys.make_authority()
+    with pytest.raises(KeysError, match="do not belong"):
+        keys.make_member(keys.Pair(authority.certificate, other.key), "x")
+
+
+class TestAFolderThatLetsNobodyIn:
+    """What an agent says at its start, instead of a link that never comes up."""
+
+    def test_missing(self, folder: Path) -> None:
+        (folder / "north" / "key.pem").unlink()
+        with pytest.raises(KeysError, match=r"key\.pem cannot be read.*live keys"):
+            keys.check_member(folder / "north", "north")
+
+    def test_of_another_member(self, folder: Path) -> None:
+        with pytest.raises(KeysError, match=r"'south''s certificate, not 'north''s"):
+            keys.check_member(folder / "south", "north")
+
+    def test_the_key_of_another(self, folder: Path) -> None:
+        (folder / "south" / "key.pem").replace(folder / "north" / "key.pem")
+        with pytest.raises(KeysError, match=r"not the key of cert\.pem"):
+            keys.check_member(folder / "north", "north")
+
+    def test_of_another_authority(self, folder: Path) -> None:
+        (folder / "north" / "ca.pem").write_bytes(keys.make_authority().certificate)
+        with pytest.raises(KeysError, match="not signed by the authority"):
+            keys.check_member(folder / "north", "north")
+
+    def test_expired(self, folder: Path) -> None:
+        old = keys.make_member(
+            keys.read_authority(folder), "north", now=datetime.now(UTC) - timedelta(days=400)
+        )
+        (folder / "north" / "cert.pem").write_bytes(old.certificate)
+        (folder / "north" / "key.pem").write_bytes(old.key)
+        with pytest.raises(KeysError, match=r"expired on 20\d\d-\d\d-\d\d; renew it"):
+            keys.check_member(folder / "north", "north")
+
+    @pytest.mark.parametrize("file", ["ca.pem", "cert.pem", "key.pem"])
+    def test_damaged(self, folder: Path, file: str) -> None:
+        (folder / "north" / file).write_bytes(b"-----BEGIN NOTHING-----")
+        with pytest.raises(KeysError, match=rf"{file} is no (certificate|key) in PEM"):
+            keys.check_member(folder / "north", "north")
