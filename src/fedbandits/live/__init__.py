@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .rehearsal import rehearse
     from .status import Status
     from .suitable import UnsuitableError
-    from .tickets import Ticket
+    from .tickets import ChoiceError, ConflictingChoiceError, Ticket
     from .transport import Transport
 
 # Names that wait until they are asked for: who simulates needs none of them.
@@ -33,7 +33,9 @@ _LATER = {
     "Agent": "agent",
     "Away": "faults",
     "BlockingAgent": "blocking",
+    "ChoiceError": "tickets",
     "ClockJump": "faults",
+    "ConflictingChoiceError": "tickets",
     "ConflictingObservationError": "observations",
     "CorruptJournalError": "journal.errors",
     "ExpiredTicketError": "observations",
@@ -64,7 +66,9 @@ __all__ = [
     "Agent",
     "Away",
     "BlockingAgent",
+    "ChoiceError",
     "ClockJump",
+    "ConflictingChoiceError",
     "ConflictingObservationError",
     "CorruptJournalError",
     "ExpiredTicketError",
