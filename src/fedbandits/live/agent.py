@@ -212,6 +212,11 @@ class Agent:
         await self._saved()
 
     @property
+    def running(self) -> bool:
+        """Whether it has been started, and its store works."""
+        return self._member is not None and self._failure is None
+
+    @property
     def transport(self) -> Transport | None:
         """To its neighbours."""
         return self._transport
