@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnknownTicketError,
     )
     from .rehearsal import rehearse
+    from .service import Service, serve
     from .status import Status
     from .suitable import UnsuitableError
     from .tickets import ChoiceError, ConflictingChoiceError, Ticket
@@ -51,6 +52,7 @@ _LATER = {
     "ObservationError": "observations",
     "Part": "federation",
     "Partition": "memory",
+    "Service": "service",
     "Status": "status",
     "StoppedError": "agent",
     "Store": "agent",
@@ -60,6 +62,7 @@ _LATER = {
     "UnsuitableError": "suitable",
     "read_journal": "journal",
     "rehearse": "rehearsal",
+    "serve": "service",
 }
 
 __all__ = [
@@ -84,6 +87,7 @@ __all__ = [
     "ObservationError",
     "Part",
     "Partition",
+    "Service",
     "Status",
     "StoppedError",
     "Store",
@@ -93,6 +97,7 @@ __all__ = [
     "UnsuitableError",
     "read_journal",
     "rehearse",
+    "serve",
 ]
 
 

@@ -32,8 +32,8 @@ def faults(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> list
     for branches, fits in (("anyOf", (1, 99)), ("oneOf", (1, 1)), ("allOf", (None, None))):
         if branches in schema:
             good = sum(not faults(value, each, document) for each in schema[branches])
-            low, high = fits if fits[0] else (len(schema[branches]),) * 2
-            if not low <= good <= (high or 0):
+            least, most = fits if fits[0] else (len(schema[branches]),) * 2
+            if not (least or 0) <= good <= (most or 0):
                 wrong.append(f"{value!r} fits {good} of {branches}")
     if "enum" in schema and value not in schema["enum"]:
         wrong.append(f"{value!r} is none of {schema['enum']}")
@@ -42,9 +42,9 @@ def faults(value: Any, schema: dict[str, Any], document: dict[str, Any]) -> list
         fits_type = isinstance(value, TYPES[kind])
         if not fits_type or (isinstance(value, bool) and kind != "boolean"):
             return [*wrong, f"{value!r} is no {kind}"]
-    if isinstance(value, str):
-        if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
-            wrong.append(f"{value!r} has a wrong length")
+    low, high = schema.get("minLength", 0), schema.get("maxLength", 1 << 30)
+    if isinstance(value, str) and not low <= len(value) <= high:
+        wrong.append(f"{value!r} has a wrong length")
     if isinstance(value, list) and "items" in schema:
         wrong += [fault for each in value for fault in faults(each, schema["items"], document)]
     if isinstance(value, dict):

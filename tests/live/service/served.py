@@ -41,7 +41,7 @@ class Served:
         return await self.client.post("/v1/observe", json=body)
 
     async def raw(self, sent: bytes, *, wait: float = 5.0) -> bytes:
-        """What comes back on a connection of its own until the service closes it, or for a while."""
+        """What comes back on a connection of its own, until it is closed or for a while."""
         reader, writer = await asyncio.open_connection(self.host, self.port)
         writer.write(sent)
         got = b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -76,47 +77,46 @@ def test_an_event_of_ones_own_may_be_repeated_also_after_a_restart(tmp_path: Pat
     served(tmp_path, ends, ALONE, store)
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "refused"),
-    [
-        ("choose", {"allowed": ["tee"]}, (422, "refused")),
-        ("choose", {"allowed": []}, (422, "refused")),
-        ("choose", {"allowed": "tea"}, (400, "malformed")),
-        ("choose", {"event": ""}, (400, "malformed")),
-        ("choose", {"event": "x" * 201}, (400, "malformed")),
-        ("choose", {"event": 7}, (400, "malformed")),
-        ("choose", {"alowed": ["tea"]}, (400, "malformed")),
-        ("choose", [], (400, "malformed")),
-        ("observe", {"ticket": "no-1", "loss": 0.5}, (404, "unknown_ticket")),
-        ("observe", {"ticket": "TICKET", "loss": 1.5}, (422, "refused")),
-        ("observe", {"ticket": "TICKET", "loss": [0.5]}, (422, "refused")),
-        ("observe", {"ticket": "TICKET", "loss": "0.5"}, (400, "malformed")),
-        ("observe", {"ticket": "TICKET", "loss": True}, (400, "malformed")),
-        ("observe", {"ticket": "TICKET"}, (400, "malformed")),
-        ("observe", {"ticket": "TICKET", "loss": 0.5, "reward": 0.5}, (400, "malformed")),
-        ("observe", {"loss": 0.5}, (400, "malformed")),
-        ("observe", {"ticket": "TICKET", "event": "x", "loss": 0.5}, (400, "malformed")),
-    ],
+REFUSED: tuple[tuple[str, Any, tuple[int, str]], ...] = (
+    ("choose", {"allowed": ["tee"]}, (422, "refused")),
+    ("choose", {"allowed": []}, (422, "refused")),
+    ("choose", {"allowed": "tea"}, (400, "malformed")),
+    ("choose", {"event": ""}, (400, "malformed")),
+    ("choose", {"event": "x" * 201}, (400, "malformed")),
+    ("choose", {"event": 7}, (400, "malformed")),
+    ("choose", {"alowed": ["tea"]}, (400, "malformed")),
+    ("choose", [], (400, "malformed")),
+    ("observe", {"ticket": "no-1", "loss": 0.5}, (404, "unknown_ticket")),
+    ("observe", {"ticket": "TICKET", "loss": 1.5}, (422, "refused")),
+    ("observe", {"ticket": "TICKET", "loss": [0.5]}, (422, "refused")),
+    ("observe", {"ticket": "TICKET", "loss": "0.5"}, (400, "malformed")),
+    ("observe", {"ticket": "TICKET", "loss": True}, (400, "malformed")),
+    ("observe", {"ticket": "TICKET"}, (400, "malformed")),
+    ("observe", {"ticket": "TICKET", "loss": 0.5, "reward": 0.5}, (400, "malformed")),
+    ("observe", {"loss": 0.5}, (400, "malformed")),
+    ("observe", {"ticket": "TICKET", "event": "x", "loss": 0.5}, (400, "malformed")),
 )
-def test_what_is_refused_counts_nothing(
-    tmp_path: Path, path: str, body: Any, refused: tuple[int, str]
-) -> None:
+
+
+def test_what_is_refused_counts_nothing(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         ticket = (await it.choose()).json()["ticket"]
-        if isinstance(body, dict) and body.get("ticket") == "TICKET":
-            body["ticket"] = ticket
-        assert kind_of(await it.client.post(f"/v1/{path}", json=body)) == refused
+        for path, given, refused in REFUSED:
+            body = given
+            if isinstance(given, dict) and given.get("ticket") == "TICKET":
+                body = given | {"ticket": ticket}
+            assert kind_of(await it.client.post(f"/v1/{path}", json=body)) == refused, given
         status = (await it.client.get("/v1/status")).json()
         assert (status["rounds"], status["observed"]) == (1, 0)
 
     served(tmp_path, play)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b'{"loss": NaN}', b"[" * 60_000])
-def test_what_is_no_json_is_refused(tmp_path: Path, body: bytes) -> None:
+def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         json = {"content-type": "application/json"}
-        for path in ("choose", "observe"):
+        broken = (b"", b"{", b"\xff\xfe", b'{"loss": NaN}', b"[" * 60_000)
+        for path, body in itertools.product(("choose", "observe"), broken):
             answer = await it.client.post(f"/v1/{path}", content=body, headers=json)
             assert kind_of(answer) == (400, "malformed")
 
@@ -157,8 +157,8 @@ def test_a_baseline_must_be_possible(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match=r"no arm 'te'.*tea"):
         asyncio.run(start(ALONE, "te"))
+    ucb = Federation(ARMS, fb.networks.path(1), algorithm=fb.GossipUCB())
     with pytest.raises(ValueError, match="GossipUCB cannot learn"):
-        ucb = Federation(ARMS, fb.networks.path(1), algorithm=fb.GossipUCB())
         asyncio.run(start(ucb, "tea"))
 
 
@@ -227,11 +227,10 @@ def test_what_a_transport_counts_is_told(tmp_path: Path) -> None:
     async def play() -> None:
         transport: Any = fb.live.MemoryNetwork().transport("agent1")
         transport.counts = {"reconnects": 3}
-        async with fb.live.Agent("agent1", ALONE, MemoryStore(), transport) as agent:
-            async with await serve(agent, token_file=tmp_path / "token") as service:
-                assert b'fedbandits_transport_total{what="reconnects"} 3.0' in (
-                    service.metrics.text()
-                )
+        agent = fb.live.Agent("agent1", ALONE, MemoryStore(), transport)
+        async with agent, await serve(agent, token_file=tmp_path / "token") as service:
+            told = service.metrics.text()
+            assert b'fedbandits_transport_total{what="reconnects"} 3.0' in told
 
     asyncio.run(play())
 

@@ -8,10 +8,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from .answers import JSON, GoneError, answer, header
+from .bearer import shown
 from .bodies import encode
 from .rates import Buckets, Rate, client_of
 from .refusals import Failure, RefusalError, refusal
-from .token import shown
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

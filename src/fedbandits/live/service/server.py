@@ -17,12 +17,12 @@ from fedbandits.live.federation import Part
 
 from .address import Address, check_safe, parse
 from .application import application
+from .bearer import token_of
 from .events import Events
 from .guard import Guard, hosts_of_certificate
 from .metrics import Metrics
 from .static import DASHBOARD
 from .tls import Certificate
-from .token import token_of
 
 HANDSHAKE_SECONDS = 5.0
 """For TLS to begin."""
