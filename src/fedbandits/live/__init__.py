@@ -24,9 +24,10 @@ if TYPE_CHECKING:
         UnknownTicketError,
     )
     from .rehearsal import rehearse
+    from .service import Service, serve
     from .status import Status
     from .suitable import UnsuitableError
-    from .tickets import Ticket
+    from .tickets import ChoiceError, ConflictingChoiceError, Ticket
     from .transport import Transport
 
 # Names that wait until they are asked for: who simulates needs none of them.
@@ -34,7 +35,9 @@ _LATER = {
     "Agent": "agent",
     "Away": "faults",
     "BlockingAgent": "blocking",
+    "ChoiceError": "tickets",
     "ClockJump": "faults",
+    "ConflictingChoiceError": "tickets",
     "ConflictingObservationError": "observations",
     "CorruptJournalError": "journal.errors",
     "ExpiredTicketError": "observations",
@@ -50,6 +53,7 @@ _LATER = {
     "ObservationError": "observations",
     "Part": "federation",
     "Partition": "memory",
+    "Service": "service",
     "Status": "status",
     "StoppedError": "group_commit",
     "Store": "group_commit",
@@ -59,13 +63,16 @@ _LATER = {
     "UnsuitableError": "suitable",
     "read_journal": "journal",
     "rehearse": "rehearsal",
+    "serve": "service",
 }
 
 __all__ = [
     "Agent",
     "Away",
     "BlockingAgent",
+    "ChoiceError",
     "ClockJump",
+    "ConflictingChoiceError",
     "ConflictingObservationError",
     "CorruptJournalError",
     "ExpiredTicketError",
@@ -81,6 +88,7 @@ __all__ = [
     "ObservationError",
     "Part",
     "Partition",
+    "Service",
     "Status",
     "StoppedError",
     "Store",
@@ -90,6 +98,7 @@ __all__ = [
     "UnsuitableError",
     "read_journal",
     "rehearse",
+    "serve",
 ]
 
 

@@ -125,23 +125,47 @@ class Agent:
         self._refused: Counter[str] = Counter()
         self._why_refused: dict[str, str] = {}
         self._pace = Pace(self.part.gossip_period)
+        self.would: Counter[str] = Counter()
         self._offset = self._started = 0.0
 
     # What an application calls
 
-    def choose(self, allowed: Iterable[str] | None = None) -> Coroutine[Any, Any, Ticket]:
+    def choose(
+        self,
+        allowed: Iterable[str] | None = None,
+        *,
+        event: str | None = None,
+        baseline: str | None = None,
+    ) -> Coroutine[Any, Any, Ticket]:
         """Draw an arm. It is on disk, and its loss may be observed, when this returns.
 
         Args:
             allowed: the arms that can be played now; None for all.
+            event: your own name for this choice: asked again for the same event, also after a
+                crash, it gives the same ticket.
+            baseline: the arm to play, whatever is drawn: the ticket's `would` tells what was, and
+                `agent.would` counts it.
+
+        Raises:
+            ChoiceError: for an unknown arm, or an event chosen for before among other arms.
         """
         self._inside_its_loop("choose")
-        return self._choose(allowed)
+        return self._choose(allowed, event, baseline)
 
-    async def _choose(self, allowed: Iterable[str] | None) -> Ticket:
-        ticket = self._running().choose(self._now(), allowed)
+    async def _choose(
+        self, allowed: Iterable[str] | None, event: str | None, baseline: str | None
+    ) -> Ticket:
+        member = self._running()
+        before = member.rounds
+        ticket = member.choose(self._now(), allowed, event, baseline)
+        if ticket.would is not None and member.rounds > before:
+            self.would[ticket.would] += 1
         await self._saved()
         return ticket
+
+    def ticket_of(self, event: str) -> str:
+        """The id of the ticket that was given out for an event."""
+        return self._running().ticket_of(event)
 
     def observe(
         self, ticket: str | Ticket, loss: Any = None, *, reward: Any = None
@@ -169,6 +193,16 @@ class Agent:
     async def _observe(self, ticket: str, loss: Any) -> None:
         self._running().observe(ticket, loss, self._now())
         await self._saved()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has been started, and its store works."""
+        return self._commit is not None and self._commit.failure is None
+
+    @property
+    def transport(self) -> Transport | None:
+        """To its neighbours."""
+        return self._transport
 
     @property
     def recommended(self) -> str:

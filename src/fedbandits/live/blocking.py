@@ -52,11 +52,17 @@ class BlockingAgent:
             self._end()
             raise
 
-    def choose(self, allowed: Iterable[str] | None = None) -> Ticket:
+    def choose(
+        self,
+        allowed: Iterable[str] | None = None,
+        *,
+        event: str | None = None,
+        baseline: str | None = None,
+    ) -> Ticket:
         """See `Agent.choose`."""
 
         async def choose() -> Ticket:
-            return await self._agent.choose(allowed)
+            return await self._agent.choose(allowed, event=event, baseline=baseline)
 
         return self._wait(choose())
 

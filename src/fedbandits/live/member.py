@@ -36,7 +36,14 @@ from .records import (
     TicketRecord,
 )
 from .suitable import check_suitable
-from .tickets import OpenTicket, Ticket, uniform
+from .tickets import (
+    EVENT_LENGTH,
+    ChoiceError,
+    ConflictingChoiceError,
+    OpenTicket,
+    Ticket,
+    uniform,
+)
 
 REMEMBERED = 10_000
 """Closed tickets that an agent remembers, to know an observation that is made twice."""
@@ -111,6 +118,7 @@ class Member:
         self._unanswered: set[str] = set()
         self._open: dict[str, TicketRecord] = {}
         self._closed: dict[str, TicketRecord] = {}
+        self._events: dict[str, str] = {}
         self._unsaved: dict[int, TicketRecord] = {}
         self._forgotten: list[int] = []
         self._learnt = False
@@ -119,15 +127,31 @@ class Member:
 
     # Choices
 
-    def choose(self, now: float, allowed: Iterable[str] | None = None) -> Ticket:
+    def choose(
+        self,
+        now: float,
+        allowed: Iterable[str] | None = None,
+        event: str | None = None,
+        baseline: str | None = None,
+    ) -> Ticket:
         """Draw an arm and open a ticket for its loss.
 
         Args:
             now: seconds since 1970.
             allowed: the arms that can be played now; None for all.
+            event: the application's own name for the choice. The same again gives the same ticket,
+                while that is open and for the next `REMEMBERED` that are closed.
+            baseline: the arm to play, whatever is drawn; the ticket tells what was. For an
+                algorithm that learns from the arm played the others are then absent.
         """
         absent = self._absent(allowed)
+        played = None if baseline is None else self._played(baseline, absent)
         self.expire(now)
+        if event is not None:
+            if not 1 <= len(event) <= EVENT_LENGTH:
+                raise ChoiceError(f"an event has 1 to {EVENT_LENGTH} letters, not {len(event)}")
+            if event in self._events:
+                return self._again(event, absent, played)
         t = self.rounds + 1
         p = self.distribution(t)
         if absent:
@@ -137,10 +161,33 @@ class Member:
             p = p / p.sum()
         arm = int(sample(p, np.float64(self._uniform(t))))
         self.rounds = t
-        record = TicketRecord(f"{self._prefix}-{t}", t, arm, p.tobytes(), now, absent=tuple(absent))
+        would = -1
+        if played is not None:
+            would, arm, absent = arm, played, self._beside(played, absent)
+            p = np.zeros(len(self.arms))
+            p[arm] = 1.0
+        record = TicketRecord(
+            f"{self._prefix}-{t}",
+            t,
+            arm,
+            p.tobytes(),
+            now,
+            absent=tuple(absent),
+            event=event or "",
+            would=would,
+        )
         self._keep(record)
         self._learnt = True
-        return Ticket(record.id, self.arms[arm], float(p[arm]))
+        return self._ticket(record)
+
+    def ticket_of(self, event: str) -> str:
+        """The id of the ticket that was given out for an event."""
+        if event not in self._events:
+            raise UnknownTicketError(
+                f"{self.name} knows no event {event!r}: nothing was chosen for it, or its ticket "
+                f"was closed more than {REMEMBERED:,} tickets ago"
+            )
+        return self._events[event]
 
     def observe(self, ticket: str, loss: Any, now: float) -> None:
         """Learn from the loss of a choice; the same again changes nothing.
@@ -307,16 +354,62 @@ class Member:
         for arm in allowed:
             if arm not in self._number:
                 meant = did_you_mean(arm, self.arms)
-                raise ValueError(f"no arm {arm!r}{meant} The arms are {', '.join(self.arms)}")
+                raise ChoiceError(f"no arm {arm!r}{meant} The arms are {', '.join(self.arms)}")
         if not allowed:
-            raise ValueError("allowed names no arm; leave it out to allow all")
+            raise ChoiceError("allowed names no arm; leave it out to allow all")
         absent = tuple(i for arm, i in self._number.items() if arm not in allowed)
         if absent and not self.algorithm.sleeps:
-            raise ValueError(
+            raise ChoiceError(
                 f"{type(self.algorithm).__name__} plays all arms or none: it does not say what an "
                 "absent arm is charged. Exp3, FedExp3 and FedHedge do"
             )
         return absent
+
+    def _played(self, baseline: str, absent: tuple[int, ...]) -> int:
+        """The number of the baseline, which must be there."""
+        self._absent([baseline])  # an arm, of an algorithm that can do without the others
+        played = self._number[baseline]
+        if played in absent:
+            raise ChoiceError(
+                f"the baseline {baseline!r} is played in every round, and is not allowed in this "
+                "one: allow it, or choose without a baseline"
+            )
+        return played
+
+    def _beside(self, played: int, absent: tuple[int, ...]) -> tuple[int, ...]:
+        """What is absent where one arm is played for sure.
+
+        Its loss says nothing of the others'. Charged what it lost, as any absent arm is, they keep
+        their shares; left at 0 they would look better with every round that nobody played them.
+        Where the losses of all arms are told, all that are there are learnt from.
+        """
+        if self.algorithm.feedback == "full":
+            return absent
+        return tuple(i for i in range(len(self.arms)) if i != played)
+
+    def _again(self, event: str, absent: tuple[int, ...], played: int | None) -> Ticket:
+        """The ticket of an event that was chosen for before."""
+        ticket = self._events[event]
+        record = self._open.get(ticket) or self._closed[ticket]
+        if played is not None:
+            absent = self._beside(played, absent)
+        if (record.absent, record.would >= 0) != (absent, played is not None):
+            raise ConflictingChoiceError(
+                f"event {event!r} was chosen for before, among other arms (ticket {ticket!r}, arm "
+                f"{self.arms[record.arm]!r}); take another name for another choice"
+            )
+        return self._ticket(record)
+
+    def _ticket(self, record: TicketRecord) -> Ticket:
+        """What the application gets."""
+        p = np.frombuffer(record.p)
+        return Ticket(
+            record.id,
+            self.arms[record.arm],
+            float(p[record.arm if record.status == "open" else 0]),
+            record.event or None,
+            self.arms[record.would] if record.would >= 0 else None,
+        )
 
     def _losses(self, record: TicketRecord, loss: Any) -> Vector:
         """The losses of an observation, checked: one, or one for each arm."""
@@ -375,14 +468,18 @@ class Member:
 
     def _keep(self, record: TicketRecord) -> None:
         self._open[record.id] = record
+        if record.event:
+            self._events[record.event] = record.id
         self._unsaved[record.round] = record
 
     def _close(self, record: TicketRecord, status: Status, feedback: bytes) -> None:
+        # Should the event be chosen for again, it is told with which probability.
+        p = record.p[8 * record.arm :][:8] if record.event else b""
         closed = msgspec.structs.replace(
             record,
             status=status,
             feedback=feedback,
-            p=b"",
+            p=p,
             closed=self.observed + self.expired,
         )
         del self._open[record.id]
@@ -390,6 +487,7 @@ class Member:
         self._learnt = True
         if len(self._closed) > REMEMBERED:
             oldest = self._closed.pop(next(iter(self._closed)))
+            self._events.pop(oldest.event, None)
             self._unsaved.pop(oldest.round, None)
             self._forgotten.append(oldest.round)
 
@@ -400,6 +498,7 @@ class Member:
         self._closed = {
             t.id: t for t in sorted(known, key=lambda t: t.closed) if t.status != "open"
         }
+        self._events = {t.event: t.id for t in known if t.event}
         edges = {
             neighbour: fresh_edge(
                 self.form, 0.0, owns(self.name, neighbour), kept.incarnation

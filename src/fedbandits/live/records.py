@@ -34,12 +34,16 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
         id: as the application knows it.
         round: t, the agent's own count of choices.
         arm: its number.
-        p: what it was drawn from, K numbers of 64 bits.
+        p: what it was drawn from, K numbers of 64 bits. Of a closed one the arm's alone, if it
+            has an event, else nothing.
         issued: when, in seconds since 1970.
         status: open, observed or expired.
         absent: the numbers of the arms that were not allowed.
         feedback: the losses observed, or charged on expiry, in numbers of 64 bits.
         closed: how many tickets had been closed then, this one included; 0 while it is open.
+        event: the application's own name for the choice; empty if it gave none.
+        would: the number of the arm that was drawn where a baseline was played instead; -1 if none
+            was.
     """
 
     id: str
@@ -51,6 +55,8 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
     absent: tuple[int, ...] = ()
     feedback: bytes = b""
     closed: int = 0
+    event: str = ""
+    would: int = -1
 
 
 class ArrayRecord(msgspec.Struct, frozen=True, gc=False):

@@ -6,6 +6,17 @@ import hashlib
 
 import msgspec
 
+EVENT_LENGTH = 200
+"""Letters that an application's own name for a choice may have."""
+
+
+class ChoiceError(ValueError):
+    """A choice that cannot be made as it is asked for; says why."""
+
+
+class ConflictingChoiceError(ChoiceError):
+    """The same event was chosen for before, among other arms."""
+
 
 class Ticket(msgspec.Struct, frozen=True, gc=False):
     """What `choose` gives.
@@ -14,11 +25,15 @@ class Ticket(msgspec.Struct, frozen=True, gc=False):
         id: names the choice when its loss is observed.
         arm: what to play.
         probability: with which it was drawn.
+        event: the application's own name for the choice, if it gave one.
+        would: the arm that was drawn, where a baseline is played instead.
     """
 
     id: str
     arm: str
     probability: float
+    event: str | None = None
+    would: str | None = None
 
 
 class OpenTicket(msgspec.Struct, frozen=True, gc=False):

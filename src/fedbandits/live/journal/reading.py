@@ -139,10 +139,12 @@ def contradiction(saved: Saved, arms: int) -> str | None:
     for ticket in saved.tickets:
         if not 1 <= ticket.round <= state.rounds:
             return f"a ticket of round {ticket.round}, and the agent is at round {state.rounds}"
-        if not all(0 <= arm < arms for arm in (ticket.arm, *ticket.absent)):
+        if not all(0 <= arm < arms for arm in (ticket.arm, *ticket.absent, max(ticket.would, 0))):
             return f"the ticket of round {ticket.round} has an arm that is none of {arms}"
         if ticket.status == "open" and len(ticket.p) != 8 * arms:
             return f"the ticket of round {ticket.round} was not drawn from {arms} arms"
+        if ticket.status != "open" and ticket.event and len(ticket.p) != 8:
+            return f"the closed ticket of round {ticket.round} lacks its probability"
     closed = state.observed + state.expired
     waiting = sum(ticket.status == "open" for ticket in saved.tickets)
     if closed + waiting != state.rounds or len(saved.tickets) - waiting > closed:

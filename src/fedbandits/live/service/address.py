@@ -1,0 +1,56 @@
+"""Where a service listens, and what it must have to listen there."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+
+class Address(NamedTuple):
+    """A host and a port.
+
+    Attributes:
+        host: a number or a name, without brackets.
+        port: 0 for any that is free.
+    """
+
+    host: str
+    port: int
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse(text: str) -> Address:
+    """An address as people write it.
+
+    Example:
+        >>> parse("localhost:8080"), parse("[::1]:0").local, parse("site3:8443").local
+        (Address(host='127.0.0.1', port=8080), True, False)
+    """
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ValueError(
+            f"an address is a host and a port, such as 127.0.0.1:8080 or [::1]:8080, not {text!r}"
+        )
+    # The name stands for two numbers on most machines, and two ports if any free one is asked for.
+    return Address("127.0.0.1" if host == "localhost" else host, int(port))
+
+
+def check_safe(address: Address, encrypted: bool) -> None:
+    """Refuse to be reached from elsewhere in the clear: anyone between would read the token."""
+    if not address.local and not encrypted:
+        raise ValueError(
+            f"{address} can be reached from other machines, and there without TLS anyone on the "
+            "way reads the token: give tls=(certificate, key), which `fedbandits live keys` makes, "
+            f"or listen on 127.0.0.1:{address.port}"
+        )

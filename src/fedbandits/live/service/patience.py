@@ -1,0 +1,101 @@
+"""Connections that may take their time, but not for ever.
+
+uvicorn waits as long as a client likes for the rest of a request, and for one that does not read
+its answers. Here a request has some seconds from its first byte to its answer's last, and when
+there are too many connections, one that has shown no token goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .bodies import encode
+from .joining import JoiningTransport
+from .refusals import Failure
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
+
+CONNECTIONS = 512
+"""At most; then the stranger that has waited longest is cut off."""
+
+REQUEST_SECONDS = 10.0
+"""From the first byte of a request, or the connection's beginning, to the end of the answer."""
+
+KEEP_ALIVE_SECONDS = 30
+"""Without a request, before a connection is closed."""
+
+HEAD_BYTES = 16_384
+"""The longest request line and headers."""
+
+
+class PatientProtocol(H11Protocol):
+    """One connection."""
+
+    metrics: Metrics
+    most = CONNECTIONS
+    patience = REQUEST_SECONDS
+
+    trusted = False
+    _since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """The client has all its time yet."""
+        self._since = self.loop.time()
+        self.app_state = {"cut": self._cut_as_slow}
+        joining: Any = JoiningTransport(transport, self.loop)
+        super().connection_made(joining)
+        if len(self.connections) > self.most:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        """After a pause the next request begins with its first byte."""
+        if self.timeout_keep_alive_task is not None:
+            self._since = self.loop.time()
+        if not self.transport.is_closing():
+            super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """The next request begins, if it is here already."""
+        self._since = self.loop.time()
+        self.trusted = self.trusted or self.scope["state"].get("trusted", False)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP is told so, unless it comes in the middle of an answer."""
+        self.metrics.cut("malformed")
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = encode(Failure(msg, "malformed"))
+            self.transport.write(
+                b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+                b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+            )
+        self.transport.close()
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    def cut_if_overdue(self) -> None:
+        """End it if it has taken too long."""
+        waits = self.timeout_keep_alive_task is not None  # uvicorn ends that
+        streams = self._in_request() and self.scope["state"].get("streams", False)
+        if not waits and not streams and self.loop.time() - self._since > self.patience:
+            self._cut_as_slow()
+
+    def _in_request(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _cut_as_slow(self) -> None:
+        self.metrics.cut("slow")
+        self.transport.abort()
+
+    def _make_room(self) -> None:
+        """Cut the stranger that has been here longest, this one if there is no other."""
+        others: Any = self.connections - {self}
+        strangers = [each for each in others if not each.trusted and not each._in_request()]
+        oldest = min(strangers, key=lambda each: each._since, default=self)
+        self.metrics.cut("too many")
+        oldest.transport.abort()

@@ -1,0 +1,233 @@
+"""uvicorn in the agent's own event loop, on an address that is safe to listen on."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fedbandits.common.checks import did_you_mean
+from fedbandits.live.agent import Agent
+from fedbandits.live.federation import Part
+
+from .address import Address, check_safe, parse
+from .application import application
+from .bearer import token_of
+from .events import Events
+from .guard import Guard, hosts_of_certificate
+from .metrics import Metrics
+from .static import DASHBOARD
+from .tls import Certificate
+
+HANDSHAKE_SECONDS = 5.0
+"""For TLS to begin."""
+
+STOP_SECONDS = 5
+"""That requests under way have to be answered when the service stops."""
+
+
+async def serve(
+    agent: Agent,
+    address: str = "127.0.0.1:0",
+    *,
+    token_file: str | Path,
+    tls: tuple[str | Path, str | Path] | None = None,
+    baseline: str | None = None,
+    static: str | Path | None = None,
+) -> Service:
+    """Serve an agent from now on, in this event loop, until `stop`.
+
+    Args:
+        agent: may be started before or after; until then requests are answered with 503.
+        address: host and port; port 0 takes one that is free.
+        token_file: holds the token that requests must show; made at the first start.
+        tls: the files of the certificate and its key. Needed on any address that other machines
+            reach. They may be replaced while the service runs.
+        baseline: apprentice mode: this arm is played, and answers tell what would have been.
+        static: the folder of the pages served under `/`; the dashboard by default.
+
+    Raises:
+        ValueError: if the address is not safe without TLS, or the token file may be read by others.
+        OSError: if the address cannot be listened on.
+    """
+    where = parse(address)
+    check_safe(where, tls is not None)
+    if baseline is not None:
+        _check_baseline(agent.part, baseline)
+    certificate = None if tls is None else Certificate(Path(tls[0]), Path(tls[1]))
+    token = token_of(Path(token_file))
+    service = Service(
+        agent,
+        where,
+        token,
+        certificate,
+        baseline,
+        DASHBOARD if static is None else Path(static),
+    )
+    await service.start()
+    return service
+
+
+class Service:
+    """What `serve` gives.
+
+    Attributes:
+        url: where it is.
+        token: that requests must show.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        address: Address,
+        token: str,
+        certificate: Certificate | None,
+        baseline: str | None,
+        static: Path,
+    ) -> None:
+        self.token = token
+        self.url = ""
+        self._address = address
+        self._certificate = certificate
+        self.metrics = Metrics(agent, baseline)
+        self.events = self.metrics.events = Events(agent)
+        hosts = {address.host}
+        if address.local:
+            hosts |= {"localhost", "127.0.0.1", "::1"}
+        if certificate is not None:
+            hosts |= hosts_of_certificate(certificate.chain.read_bytes())
+        app = application(agent, self.metrics, self.events, baseline, static)
+        self.guard = Guard(app, token, hosts, self.metrics)
+        self._server: Any = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen."""
+        listening = _listening(self._address)
+        host, port = listening.getsockname()[:2]
+        scheme = "http" if self._certificate is None else "https"
+        self.url = f"{scheme}://{Address(host, port)}"
+        self._server = _server(self, listening)
+        self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
+        while not self._server.started and not self._task.done():
+            await asyncio.sleep(0.001)
+        if self._task.done():
+            await self._task
+
+    async def stop(self) -> None:
+        """Answer what is under way, and let go."""
+        if self._task is None:
+            return
+        self._server.should_exit = True
+        self.events.end()
+        task, self._task = self._task, None
+        await task
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+def _check_baseline(part: Part, baseline: str) -> None:
+    if baseline not in part.arms:
+        meant = did_you_mean(baseline, part.arms)
+        raise ValueError(
+            f"baseline: no arm {baseline!r}{meant} The arms are {', '.join(part.arms)}"
+        )
+    if not part.algorithm.sleeps:
+        raise ValueError(
+            f"baseline: {type(part.algorithm).__name__} cannot learn while one arm is played for "
+            "sure. Exp3, FedExp3 and FedHedge can"
+        )
+
+
+def _listening(address: Address) -> socket.socket:
+    family, kind, protocol, _, where = socket.getaddrinfo(
+        address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    # With its protocol said: asyncio then sends small answers at once.
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(where)
+    except OSError as error:
+        found.close()
+        raise OSError(error.errno, f"cannot listen on {address}: {error.strerror}") from error
+    return found
+
+
+def _server(service: Service, listening: socket.socket) -> Any:
+    """uvicorn, with the limits that it leaves open."""
+    import uvicorn
+
+    from .patience import HEAD_BYTES, KEEP_ALIVE_SECONDS, PatientProtocol
+
+    class Protocol(PatientProtocol):
+        metrics = service.metrics
+
+    class Server(uvicorn.Server):
+        """Leaves signals alone, and looks after slow connections."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """The program that runs the agent has handlers of its own."""
+            yield
+
+        async def startup(
+            self,
+            sockets: list[socket.socket] | None = None,  # noqa: ARG002
+        ) -> None:
+            """As uvicorn's, with less time to begin TLS."""
+            await self.lifespan.startup()
+            context: ssl.SSLContext | None = None
+            if service._certificate is not None:
+                context = service._certificate.context
+            loop = asyncio.get_running_loop()
+            self.servers = [
+                await loop.create_server(
+                    lambda: Protocol(self.config, self.server_state, {}),
+                    sock=listening,
+                    ssl=context,
+                    ssl_handshake_timeout=None if context is None else HANDSHAKE_SECONDS,
+                )
+            ]
+            self.started = True
+
+        async def on_tick(self, counter: int) -> bool:
+            """Ten times a second."""
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, PatientProtocol):
+                    connection.cut_if_overdue()
+            if counter % 100 == 0 and service._certificate is not None:
+                service._certificate.renew()
+            return await super().on_tick(counter)
+
+    config = uvicorn.Config(
+        service.guard,
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        # A warning for every malformed request would let strangers fill the log.
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+    return Server(config)

@@ -1,0 +1,120 @@
+"""An agent with its service on the loopback address, and a client that holds it to its document."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import fedbandits as fb
+from fedbandits.live import Agent, Federation
+from fedbandits.live.group_commit import Store
+from fedbandits.live.memory import MemoryStore
+from fedbandits.live.service import Service, serve
+from fedbandits.live.service.openapi import document
+
+from .schema import faults
+
+ARMS = ("tea", "coffee", "cocoa")
+ALONE = Federation(ARMS, fb.networks.path(1))
+DOCUMENT = document()
+
+
+class Served:
+    """What a test has."""
+
+    def __init__(self, agent: Agent, service: Service, client: httpx.AsyncClient) -> None:
+        self.agent = agent
+        self.service = service
+        self.client = client
+        self.host, port = service.url.partition("://")[2].rsplit(":", 1)
+        self.port = int(port)
+
+    async def choose(self, **body: Any) -> httpx.Response:
+        return await self.client.post("/v1/choose", json=body)
+
+    async def observe(self, **body: Any) -> httpx.Response:
+        return await self.client.post("/v1/observe", json=body)
+
+    async def raw(self, sent: bytes, *, wait: float = 5.0) -> bytes:
+        """What comes back on a connection of its own, until it is closed or for a while."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        writer.write(sent)
+        got = b""
+        try:
+            async with asyncio.timeout(wait):
+                while piece := await reader.read(65536):
+                    got += piece
+        except (TimeoutError, ConnectionError):
+            pass
+        writer.close()
+        return got
+
+    def request(self, path: str, body: bytes = b"{}", *lines: str, method: str = "POST") -> bytes:
+        """A request as bytes, with the token."""
+        head = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: {self.host}:{self.port}",
+            f"Authorization: Bearer {self.service.token}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+            *lines,
+        ]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+async def as_documented(response: httpx.Response) -> None:
+    """What the service answers stands in its document: the status, and the shape of the body."""
+    operations = DOCUMENT["paths"].get(response.request.url.path)
+    if operations is None or response.request.method.lower() not in operations:
+        return
+    answers = operations[response.request.method.lower()]["responses"]
+    content = answers[str(response.status_code)]["content"]
+    kind = response.headers["content-type"].partition(";")[0]
+    assert kind in content
+    if kind == "application/json":
+        await response.aread()
+        assert faults(response.json(), content[kind]["schema"], DOCUMENT) == []
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path,
+    federation: Federation = ALONE,
+    store: Store | None = None,
+    **options: Any,
+) -> AsyncIterator[Served]:
+    """An agent that runs, its service and a client with its token."""
+    async with Agent(federation.members[0], federation, store or MemoryStore()) as agent:
+        service = await serve(agent, token_file=folder / "token", **options)
+        async with (
+            service,
+            httpx.AsyncClient(
+                base_url=service.url,
+                headers={"Authorization": f"Bearer {service.token}"},
+                event_hooks={"response": [as_documented]},
+                trust_env=False,
+            ) as client,
+        ):
+            yield Served(agent, service, client)
+
+
+def served(
+    folder: Path, play: Callable[[Served], Awaitable[None]], *given: Any, **options: Any
+) -> None:
+    """Run a test against a service."""
+
+    async def run() -> None:
+        async with serving(folder, *given, **options) as found:
+            await play(found)
+
+    asyncio.run(run())
+
+
+def kind_of(response: httpx.Response) -> tuple[int, str]:
+    """The status and kind of a refusal."""
+    return response.status_code, response.json()["kind"]

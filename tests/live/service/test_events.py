@@ -1,0 +1,116 @@
+"""The status as a stream: for those who keep up, and not for too many."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import fedbandits as fb
+from fedbandits.live import Federation
+
+from .schema import faults
+from .served import DOCUMENT, Served, kind_of, served
+
+
+async def listen(it: Served, events: int) -> list[dict[str, Any]]:
+    """So many events."""
+    found: list[dict[str, Any]] = []
+    async with it.client.stream("GET", "/v1/events") as stream:
+        assert stream.headers["content-type"] == "text/event-stream"
+        name = ""
+        async for line in stream.aiter_lines():
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            if line.startswith("data: "):
+                assert name == "status"
+                found.append(json.loads(line.removeprefix("data: ")))
+            if len(found) == events:
+                return found
+    return found
+
+
+def test_a_status_every_period(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        it.service.events._period = 0.05
+        listening = asyncio.create_task(listen(it, 4))
+        await asyncio.sleep(0.02)
+        await it.choose()
+        found = await listening
+        schema = {"$ref": "#/components/schemas/Status"}
+        assert [faults(each, schema, DOCUMENT) for each in found] == [[]] * 4
+        times = [each["time"] for each in found]
+        assert all(late - early >= 0.045 for early, late in itertools.pairwise(times))
+        assert found[-1]["rounds"] == 1
+        async with asyncio.timeout(2):
+            while it.service.events.listening:  # it has gone
+                await asyncio.sleep(0.01)
+
+    served(tmp_path, play)
+
+
+def test_listeners_are_so_many(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        it.service.events._most = 2
+        held = [await it.client.send(stream(it), stream=True) for _ in range(2)]
+        assert kind_of(await it.client.get("/v1/events")) == (429, "too_many")
+        assert (await it.choose()).status_code == 200
+        for each in held:
+            await each.aclose()
+        async with asyncio.timeout(2):
+            while it.service.events.listening:
+                await asyncio.sleep(0.01)
+        assert len(await listen(it, 1)) == 1
+
+    served(tmp_path, play)
+
+
+def stream(it: Served) -> httpx.Request:
+    return it.client.build_request("GET", "/v1/events")
+
+
+@pytest.mark.slow
+def test_who_falls_behind_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One who does not read costs a few buffers, and then nothing."""
+    many = Federation([f"arm{i}" for i in range(2000)], fb.networks.path(1))
+
+    async def play(it: Served) -> None:
+        it.service.events._period = 0.001
+        it.service.events._patience = 0.2
+        reader, writer = await asyncio.open_connection(it.host, it.port, limit=1)
+        writer.write(it.request("/v1/events", b"", method="GET"))
+        async with asyncio.timeout(30):
+            while not it.service.events.dropped:
+                await asyncio.sleep(0.05)
+        assert it.service.events.listening == 0
+        assert not it.service._server.server_state.connections
+        assert (await it.choose()).status_code == 200
+        assert "fedbandits_listeners_dropped_total 1.0" in (await it.client.get("/metrics")).text
+        writer.close()
+        del reader
+
+    served(tmp_path, play, many)
+    assert caplog.records == []
+
+
+def test_a_stream_ends_with_the_agent_and_with_the_service(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        it.service.events._period = 0.02
+        listening = asyncio.create_task(listen(it, 10_000))
+        await asyncio.sleep(0.1)
+        await it.agent.stop()
+        async with asyncio.timeout(2):
+            assert len(await listening) >= 1
+        await it.agent.start()
+        listening = asyncio.create_task(listen(it, 10_000))
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(3):
+            await it.service.stop()
+            assert len(await listening) >= 1
+
+    served(tmp_path, play)

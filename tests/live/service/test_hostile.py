@@ -1,0 +1,340 @@
+"""Clients that are no friends: none gets in, and none stalls the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+from time import monotonic, perf_counter
+
+import pytest
+
+from fedbandits.live.service import patience
+from fedbandits.live.service.rates import ADDRESSES, Buckets, Rate
+
+from .served import Served, kind_of, served
+
+PRIVATE = ("/v1/status", "/v1/events", "/metrics", "/v1/nothing", "/v1", "/v1/")
+
+
+SHOWN = (None, "Bearer wrong", "Bearer", "Basic TOKEN", "TOKEN", "Bearer TOKENx", "Bearer é")
+
+
+def test_the_token_is_needed(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        del it.client.headers["Authorization"]
+        for path, header in itertools.product(PRIVATE, SHOWN):
+            headers: dict[bytes, bytes] = {}
+            if header is not None:
+                shown = header.replace("TOKEN", it.service.token)
+                headers[b"Authorization"] = shown.encode("latin-1")
+            answer = await it.client.get(path, headers=headers)
+            assert kind_of(answer) == (401, "unauthorised"), (path, header)
+            assert answer.headers["www-authenticate"] == "Bearer"
+            assert it.service.token not in answer.text
+
+    served(tmp_path, play)
+
+
+def test_nothing_is_chosen_or_observed_without_a_token(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        del it.client.headers["Authorization"]
+        assert (await it.choose()).status_code == 401
+        assert (await it.observe(ticket="x-1", loss=0.5)).status_code == 401
+        two = [("Authorization", f"Bearer {it.service.token}"), ("Authorization", "Bearer x")]
+        assert (await it.client.get("/v1/status", headers=two)).status_code == 401
+        assert it.agent.rounds == 0
+        for path in ("/healthz", "/openapi.json"):
+            assert (await it.client.get(path)).status_code == 200
+
+    served(tmp_path, play)
+
+
+def test_another_host_is_not_answered(tmp_path: Path) -> None:
+    """An attacker's name that points to this machine: its page would be of the same origin."""
+
+    async def play(it: Served) -> None:
+        for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", ""):
+            for path in ("/v1/status", "/healthz", "/"):
+                answer = await it.client.get(path, headers={"Host": host})
+                assert kind_of(answer) == (421, "misdirected")
+        for host in ("localhost", "LOCALHOST:1234", "[::1]:80", "127.0.0.1"):
+            answer = await it.client.get("/v1/status", headers={"Host": host})
+            assert answer.status_code == 200
+
+    served(tmp_path, play)
+
+
+def test_pages_of_other_sites_are_refused(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        for origin in ("https://evil.example", "null", "http://127.0.0.1", "http://localhost:1"):
+            answer = await it.client.post("/v1/choose", json={}, headers={"Origin": origin})
+            assert kind_of(answer) == (403, "cross_site")
+            asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+            preflight = await it.client.options("/v1/choose", headers=asked)
+            assert preflight.status_code == 403
+            assert not [name for name in preflight.headers if name.startswith("access-control")]
+        own = await it.client.post("/v1/choose", json={}, headers={"Origin": it.service.url})
+        assert own.status_code == 200
+        assert it.agent.rounds == 1
+
+    served(tmp_path, play)
+
+
+def test_a_form_cannot_ask(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+            form = {"content-type": kind}
+            answer = await it.client.post("/v1/choose", content=b"{}", headers=form)
+            assert kind_of(answer) == (415, "content_type")
+        plain = {"content-type": "Application/JSON; charset=utf-8"}
+        answer = await it.client.post("/v1/choose", content=b"{}", headers=plain)
+        assert answer.status_code == 200
+
+    served(tmp_path, play)
+
+
+def test_other_methods_and_paths(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        assert kind_of(await it.client.get("/v1/choose")) == (405, "method")
+        assert kind_of(await it.client.delete("/v1/status")) == (405, "method")
+        assert kind_of(await it.client.get("/v1/nothing")) == (404, "not_found")
+        assert kind_of(await it.client.get("/nothing")) == (404, "not_found")
+
+    served(tmp_path, play)
+
+
+def test_long_bodies_are_not_read(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        just = b"{}".ljust(65_536)
+        kind = {"content-type": "application/json"}
+        answer = await it.client.post("/v1/choose", content=just, headers=kind)
+        assert answer.status_code == 200
+        # Declared: answered before anything of it is sent.
+        head = it.request("/v1/choose", b"").replace(b"Length: 0", b"Length: 99999999999")
+        assert b" 413 " in await it.raw(head)
+
+        # Not declared: after the limit.
+        pieces = b"".join(b"8000\r\n" + b" " * 0x8000 + b"\r\n" for _ in range(4))
+        chunked = it.request("/v1/choose", b"", "Transfer-Encoding: chunked")
+        got = await it.raw(chunked.replace(b"Content-Length: 0\r\n", b"") + pieces)
+        assert b" 413 " in got
+        assert b'"kind":"too_large"' in got
+        assert it.agent.rounds == 1
+
+    served(tmp_path, play)
+
+
+BROKEN = (
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # TLS to a port without
+    b"\x00" * 100 + b"\r\n\r\n",
+    b"GET /\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n",  # no host
+    b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a\r\nx: " + b"y" * 400_000,
+    b"GET /" + b"a" * 100_000,
+    b"POST /v1/choose HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+    b"POST /v1/choose HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
+)
+
+
+def test_what_is_not_http_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def play(it: Served) -> None:
+        for sent in BROKEN:
+            got = await it.raw(sent)
+            assert got.startswith(b"HTTP/1.1 400 "), sent[:80]
+            assert got.endswith(b'"kind":"malformed"}')
+            assert (await it.choose()).status_code == 200
+        text = (await it.client.get("/metrics")).text
+        assert f'connections_cut_total{{reason="malformed"}} {len(BROKEN)}.0' in text
+
+    served(tmp_path, play)
+    assert caplog.records == []
+
+
+def test_garbage_behind_a_request(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Requests in a row are answered in order, and garbage among them ends the connection."""
+
+    async def play(it: Served) -> None:
+        good = it.request("/v1/choose")
+        got = await it.raw(good + good + b"\x00garbage\r\n\r\n" + good)
+        assert got.count(b"HTTP/1.1 200 ") == 2
+        assert got.count(b"HTTP/1.1 400 ") == 1
+        assert it.agent.rounds == 2
+        # In the middle of a body, while the service waits for the rest of it.
+        half = it.request("/v1/choose", b"", "Transfer-Encoding: chunked")
+        half = half.replace(b"Content-Length: 0\r\n", b"") + b"2\r\n{}\r\nZZ\r\n"
+        got = await it.raw(half)
+        assert got.startswith(b"HTTP/1.1 400 ")
+        assert it.agent.rounds == 2
+        assert (await it.choose()).status_code == 200
+
+    served(tmp_path, play)
+    assert caplog.records == []
+
+
+def test_a_client_that_hangs_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def play(it: Served) -> None:
+        whole = it.request("/v1/choose", b'{"event": "order 1"}')
+        for cut in (10, len(whole) - 5, len(whole)):
+            _, writer = await asyncio.open_connection(it.host, it.port)
+            writer.write(whole[:cut])
+            await writer.drain()
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+        assert (await it.choose(event="order 1")).status_code == 200
+        assert it.agent.rounds == 1
+
+    served(tmp_path, play)
+    assert caplog.records == []
+
+
+def test_who_takes_for_ever_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte by byte: nothing at all, half a head, half a second head, half a body."""
+    monkeypatch.setattr(patience.PatientProtocol, "patience", 0.5)
+
+    async def drip(it: Served, first: bytes, then: bytes) -> float:
+        reader, writer = await asyncio.open_connection(it.host, it.port)
+        began = perf_counter()
+        writer.write(first)
+
+        async def drips() -> None:
+            for byte in then:
+                await asyncio.sleep(0.1)
+                writer.write(bytes([byte]))
+
+        dripping = asyncio.create_task(drips())
+        try:
+            while await reader.read(4096):
+                pass
+        except ConnectionError:
+            pass
+        dripping.cancel()
+        writer.close()
+        return perf_counter() - began
+
+    async def play(it: Served) -> None:
+        whole = it.request("/v1/choose", b"{}" + b" " * 60)
+        slow = [
+            drip(it, b"", b""),
+            drip(it, b"", whole),
+            drip(it, whole, whole),
+            drip(it, whole[:-60], whole[-60:]),
+        ]
+        took = asyncio.gather(*slow)
+        asked = 0
+        while not took.done():  # the others are served meanwhile
+            assert (await it.choose()).status_code == 200
+            asked += 1
+            await asyncio.sleep(0.02)
+        assert all(0.4 < seconds < 4 for seconds in took.result())
+        assert asked > 5
+        text = (await it.client.get("/metrics")).text
+        assert 'connections_cut_total{reason="slow"} 4.0' in text
+
+    served(tmp_path, play)
+
+
+def test_strangers_cannot_take_all_connections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience.PatientProtocol, "most", 20)
+
+    async def play(it: Served) -> None:
+        assert (await it.choose()).status_code == 200  # has shown its token
+        held = [await asyncio.open_connection(it.host, it.port) for _ in range(60)]
+        await asyncio.sleep(0.1)
+        assert (await it.choose()).status_code == 200
+        assert b"HTTP/1.1 200 " in await it.raw(it.request("/v1/choose"), wait=0.3)
+        assert len(it.service._server.server_state.connections) <= 20
+        text = (await it.client.get("/metrics")).text
+        assert 'connections_cut_total{reason="too many"}' in text
+        for _, writer in held:
+            writer.close()
+
+    served(tmp_path, play)
+
+
+def test_who_does_not_read_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience.PatientProtocol, "patience", 0.5)
+
+    async def play(it: Served) -> None:
+        _, writer = await asyncio.open_connection(it.host, it.port, limit=1)
+        ask = it.request("/openapi.json", b"", method="GET")
+        cut = False
+        for _ in range(200):
+            try:
+                writer.write(ask * 200)
+                async with asyncio.timeout(0.1):
+                    await writer.drain()
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                cut = True
+                break
+        assert cut
+        assert (await it.choose()).status_code == 200
+
+    served(tmp_path, play)
+
+
+def test_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of strangers is refused; health and the application are not."""
+
+    async def play(it: Served) -> None:
+        it.service.guard._strangers = Buckets(Rate(5, 5), monotonic())
+        stranger = {"Authorization": "Bearer wrong"}
+        answers = [await it.client.get("/v1/status", headers=stranger) for _ in range(30)]
+        assert {each.status_code for each in answers[:5]} == {401}
+        last = answers[-1]
+        assert kind_of(last) == (429, "too_many")
+        assert last.headers["retry-after"] == "1"
+        assert (await it.choose()).status_code == 200
+        for _ in range(10):
+            health = await it.client.get("/healthz", headers=stranger)
+            assert health.status_code == 200
+        it.service.guard._known = Buckets(Rate(1, 1), monotonic())
+        assert (await it.choose()).status_code == 200
+        assert kind_of(await it.choose()) == (429, "too_many")
+
+    served(tmp_path, play)
+
+
+def test_buckets_remember_so_many_addresses() -> None:
+    buckets = Buckets(Rate(1, 1e6), 0.0)
+    for number in range(5 * ADDRESSES):
+        assert buckets.take(str(number), 0.0)
+    assert len(buckets._each) == ADDRESSES
+    assert not buckets.take(str(5 * ADDRESSES - 1), 0.0)
+
+
+OUT = (
+    "/../secret.txt",
+    "/..%2fsecret.txt",
+    "/%2e%2e/secret.txt",
+    "/./../secret.txt",
+    "//etc/passwd",
+    "/..\\secret.txt",
+    "/page/../../secret.txt",
+    "/secret.txt%00.html",
+    "/.hidden.py",
+    "/page/",
+)
+
+
+def test_no_path_leads_out(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    (pages / "page").mkdir(parents=True)
+    (pages / "page" / "a.js").write_text("a")
+    (pages / ".hidden.py").write_text("secret")
+    (tmp_path / "secret.txt").write_text("secret")
+
+    async def play(it: Served) -> None:
+        for path in OUT:
+            got = await it.raw(it.request(path, b"", "Connection: close", method="GET"))
+            assert got.startswith(b"HTTP/1.1 404 "), path
+        whole = it.request("/page/a.js", b"", "Connection: close", method="GET")
+        assert (await it.raw(whole)).startswith(b"HTTP/1.1 200 ")
+
+    served(tmp_path, play, static=pages)
