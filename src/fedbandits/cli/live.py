@@ -1,4 +1,4 @@
-"""`fedbandits live`: agents that live apart, looked at."""
+"""`fedbandits live`: agents that live apart: run, looked at, and given keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ live_app = typer.Typer(no_args_is_help=True)
 
 @live_app.callback()
 def live() -> None:
-    """Look at agents that live apart."""
+    """Agents that live apart: run them, look at them, give them keys."""
 
 
 @live_app.command()
@@ -48,3 +48,166 @@ def show(
     console = terminal()
     for table in tables.journal_tables(found):
         console.print(table)
+
+
+@live_app.command()
+def up(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Keeps keys, journals and logs; a temporary one by default."),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: any.")] = 0,
+    pace: Annotated[
+        float, typer.Option(min=0.01, help="Seconds between two choices of an agent.")
+    ] = 0.5,
+) -> None:
+    """Run a whole federation on this machine, to see it work; Ctrl-C ends it.
+
+    A process for each member, with certificates of their own, on the loopback address, and one page
+    of all. The section [demo] of the file says what arms lose: means = [...], one for each arm, or
+    a problem of ours by name (which needs [sim]); without it nobody chooses until you do.
+
+    \b
+    Example:
+      fedbandits live up examples/federation.toml
+    """  # noqa: D301
+    import asyncio
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as temporary:
+        asyncio.run(_up(federation, folder or Path(temporary), port, pace))
+
+
+async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
+    import asyncio
+    import secrets
+    import signal
+
+    from fedbandits.live import Federation
+    from fedbandits.live.federation_file import read_demo
+    from fedbandits.live.service.federation_view import FederationView
+    from fedbandits.live.up import Up, demo_losses, private_folder, start_all, stop_all
+
+    federation, demo = Federation.read(file), read_demo(file)
+    private_folder(folder)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    members = start_all(federation, file, folder)
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        running = Up(federation, members)
+        token = secrets.token_urlsafe(24)
+        view = FederationView(running.tell, token)
+        url = await view.start(port)
+        say(f"{len(members)} agents; look at {url}/#token={token}")
+        await running.ready()
+        tasks.append(asyncio.create_task(running.watch()))
+        if demo:
+            losses = await asyncio.to_thread(demo_losses, federation, demo)
+            tasks.append(asyncio.create_task(running.play(losses, pace)))
+        say("all agents run; Ctrl-C ends them")
+        await asyncio.wait(
+            [asyncio.create_task(stop.wait()), *tasks], return_when=asyncio.FIRST_COMPLETED
+        )
+        await view.stop()
+        for task in tasks:
+            if task.done():
+                await task  # it should have gone on: say why it did not
+            task.cancel()
+    finally:
+        await asyncio.to_thread(stop_all, members)
+    say("all agents have stopped")
+
+
+@live_app.command()
+def keys(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    out: Annotated[Path, typer.Option("--out", help="A folder, which is made.")] = Path("keys"),
+    days: Annotated[float, typer.Option(min=1, help="That certificates are valid.")] = 365,
+    renew: Annotated[
+        str | None, typer.Option(metavar="MEMBER", help="A new certificate for one member.")
+    ] = None,
+    add: Annotated[
+        str | None, typer.Option(metavar="MEMBER", help="Keys for one that is new.")
+    ] = None,
+) -> None:
+    """Make an authority, and a key and certificate for each member.
+
+    Each member's folder goes to its site; ca.key stays with you: who has it can make members. The
+    hosts in certificates are those of [addresses].
+
+    \b
+    Examples:
+      fedbandits live keys federation.toml --out keys
+      fedbandits live keys federation.toml --out keys --renew north
+    """  # noqa: D301
+    from fedbandits.live import Federation
+    from fedbandits.live import keys as making
+
+    known = Federation.read(federation)
+    hosts = {
+        name: [address.rpartition(":")[0].strip("[]")] for name, address in known.addresses.items()
+    }
+    if renew is not None:
+        making.renew(out, renew, hosts.get(renew), days)
+        say(f"{out / renew / 'cert.pem'} is new; copy it to the site, which needs no restart")
+    elif add is not None:
+        making.add_member(out, add, hosts.get(add, making.LOOPBACK), days)
+        say(f"{out / add} is new")
+    else:
+        making.write_keys(known, out, hosts, days)
+        say(f"keys of {len(known.members)} members in {out}; ca.key is yours alone: keep it safe")
+
+
+@live_app.command()
+def agent(
+    file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="One member's file.")],
+) -> None:
+    """Run one member of a federation until SIGTERM or Ctrl-C; logs are JSON lines.
+
+    \b
+    Example of the file:
+      name = "north"
+      federation = "federation.toml"
+      keys = "keys/north"
+      [service]
+      address = "127.0.0.1:8080"
+    """  # noqa: D301
+    import asyncio
+
+    from fedbandits.live.site import log_as_json, read_site, run_site
+
+    site = read_site(file)
+    log_as_json()
+    asyncio.run(run_site(site))
+
+
+@live_app.command()
+def status(
+    url: Annotated[str, typer.Argument(help="Of the service: https://site3:8443.")],
+    token: Annotated[Path, typer.Option(help="The file with its token.")],
+    authority: Annotated[
+        Path | None, typer.Option("--ca", help="ca.pem of the federation, for https.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Who is there, who is silent, how far apart, and what is recommended.
+
+    \b
+    Example:
+      fedbandits live status http://127.0.0.1:8080 --token north.token
+    """  # noqa: D301
+    import json as encoding
+
+    from fedbandits.live.client import Client
+
+    with Client(url, token.read_text(encoding="utf-8").strip(), authority) as client:
+        found = client.ask("/v1/status")
+    if json:
+        typer.echo(encoding.dumps(found))
+        return
+    for line in tables.status_lines(found):
+        say(line)
+    terminal().print(tables.neighbours_table(found))

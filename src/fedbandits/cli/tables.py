@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.describe import label
 from fedbandits.config import catalogue
@@ -410,3 +410,32 @@ def journal_tables(found: Summary) -> list[Group | Table]:
             table.add_row(neighbour, *numbers, f"{edge.largest_flow:.6g}")
         shown.append(table)
     return shown
+
+
+def status_lines(found: Mapping[str, Any]) -> list[str]:
+    """What an agent tells of itself, a line each."""
+    likeliest = max(found["probabilities"])
+    return [
+        f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
+        f"{found['version']}",
+        f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
+        f"{found['disagreement']:.3g}",
+        f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
+        f"expired, {found['open_tickets']} open",
+    ]
+
+
+def neighbours_table(found: Mapping[str, Any]) -> Table:
+    """Who is there, and who is silent since when."""
+    table = _table("neighbour", "heard", "apart by", "refused", "last refusal")
+    for name, each in found["neighbours"].items():
+        silent, apart = each["silent_for"], each["disagreement"]
+        heard = "never" if silent is None else f"{silent:,.1f} s ago"
+        table.add_row(
+            name,
+            "has left" if each["left"] else heard,
+            "-" if apart is None else f"{apart:.3g}",
+            str(each["refused"]),
+            each["last_refusal"] or "-",
+        )
+    return table

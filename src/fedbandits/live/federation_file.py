@@ -26,6 +26,7 @@ KEYS = (
     "gossip_period",
     "clip",
     "addresses",
+    "demo",
 )
 
 
@@ -41,6 +42,7 @@ TYPES = {
     "algorithm": dict,
     "tickets": dict,
     "addresses": dict,
+    "demo": dict,
 }
 
 
@@ -102,3 +104,9 @@ def _network(config: dict[str, Any], path: Path) -> Network:
         if edges.count(edges[-1]) > 1:
             raise ConfigError(f"{path}: the link of {' and '.join(link)} is there twice")
     return networks.from_edges(len(members), edges)
+
+
+def read_demo(path: Path) -> dict[str, Any]:
+    """What `live up` lets the agents lose: the section [demo] of a federation's file."""
+    found: dict[str, Any] = read_config(path).get("demo", {})
+    return found

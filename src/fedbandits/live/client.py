@@ -1,0 +1,86 @@
+"""The service of an agent, asked from Python: what `live status` and `live up` use."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+
+class ServiceError(RuntimeError):
+    """The service answered with an error, or not at all; says which and what to do."""
+
+
+class Client:
+    """One connection to the service of one agent.
+
+    Args:
+        url: `http://127.0.0.1:8080` or `https://site3:8443`.
+        token: that the service wants to see.
+        authority: the file of the authority that signed its certificate; those that the machine
+            trusts by default.
+        timeout: seconds to wait for an answer.
+    """
+
+    def __init__(
+        self, url: str, token: str, authority: str | Path | None = None, timeout: float = 10.0
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no address of a service; one is https://site3:8443")
+        self.url = url
+        self._token = token
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=authority)
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=timeout, context=context
+            )
+        else:
+            self._connection = http.client.HTTPConnection(
+                parts.hostname, parts.port, timeout=timeout
+            )
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """GET a path, or POST to it.
+
+        Raises:
+            ServiceError: if there is no answer, or an error.
+        """
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        try:
+            self._connection.request(
+                "GET" if body is None else "POST",
+                path,
+                None if body is None else json.dumps(body),
+                headers,
+            )
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise ServiceError(f"no answer from {self.url}: {error}") from error
+        if answer.status != http.client.OK:
+            raise ServiceError(f"{self.url}{path} answered {answer.status}: {_told(content)}")
+        return json.loads(content)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
+
+
+def _told(content: bytes) -> str:
+    try:
+        return str(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode(errors="replace")

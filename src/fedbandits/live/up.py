@@ -1,0 +1,220 @@
+"""A whole federation on this machine, to see it work: a process each, and one page of all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .client import Client, ServiceError
+from .federation import Federation
+
+PACE = 0.5
+"""Seconds between two choices of an agent."""
+
+PATIENCE = 60.0
+"""Seconds that all processes have to come up."""
+
+Losses = Callable[[int, int, int], float]
+"""The loss of (round, agent, arm)."""
+
+
+class Member(NamedTuple):
+    """One process.
+
+    Attributes:
+        name: of the agent.
+        process: runs it.
+        url: of its service.
+        token: the file with the token of its service.
+    """
+
+    name: str
+    process: subprocess.Popen[bytes]
+    url: str
+    token: Path
+
+
+def start_all(federation: Federation, source: Path, folder: Path) -> list[Member]:
+    """Keys, a file and a process for each member; all on the loopback address.
+
+    Args:
+        federation: what is run.
+        source: its file.
+        folder: for keys, journals, tokens and logs.
+    """
+    from .keys import write_keys
+
+    if not (folder / "keys" / "ca.key").exists():
+        write_keys(federation, folder / "keys")
+    ports = list(_free_ports(2 * len(federation.members)))
+    addresses = {
+        name: f"127.0.0.1:{port}" for name, port in zip(federation.members, ports, strict=False)
+    }
+    members = []
+    for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
+        near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
+        file = folder / f"{name}.toml"
+        file.write_text(_agent_toml(name, source, port, near), encoding="utf-8")
+        with (folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "fedbandits", "live", "agent", str(file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for this process, which ends the others
+            )
+        members.append(Member(name, process, f"http://127.0.0.1:{port}", folder / f"{name}.token"))
+    return members
+
+
+def stop_all(members: list[Member]) -> None:
+    """End every process: by asking, then by force."""
+    for member in members:
+        member.process.terminate()
+    end = time.monotonic() + 10
+    for member in members:
+        try:
+            member.process.wait(max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            member.process.kill()
+            member.process.wait()
+
+
+def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
+    """What the agents of a demonstration lose: coins of these means, or one of our problems.
+
+    Args:
+        federation: the agents and arms.
+        demo: `means`, one for each arm, or the table of a problem, which needs `[sim]`.
+    """
+    if "means" in demo:
+        means = np.asarray(demo["means"], np.float64)
+        if means.shape != (len(federation.arms),):
+            raise ValueError(f"demo: {len(federation.arms)} means are needed, one for each arm")
+        rng = np.random.default_rng()
+        return lambda _, __, arm: float(rng.random() < means[arm])
+    from fedbandits.config.building import construct
+    from fedbandits.config.catalogue import REGISTRIES
+    from fedbandits.config.experiment import Place
+
+    problem = construct(REGISTRIES["problem"], demo, Place("[demo]"))
+    if (problem.agents, problem.arms) != (len(federation.members), len(federation.arms)):
+        raise ValueError(
+            f"demo: the problem has {problem.agents} agents and {problem.arms} arms, and the "
+            f"federation {len(federation.members)} and {len(federation.arms)}"
+        )
+    table = problem.block(1, problem.horizon)
+    return lambda t, agent, arm: float(table[(t - 1) % len(table), agent, arm])
+
+
+class Up:
+    """A running federation, and what is known of it.
+
+    Args:
+        federation: what runs.
+        members: its processes.
+    """
+
+    def __init__(self, federation: Federation, members: list[Member]) -> None:
+        self._arms = list(federation.arms)
+        self._members = members
+        self._edges = [[u, v] for u, v, _ in federation.edges()]
+        self._status: dict[str, Any] = dict.fromkeys(member.name for member in members)
+
+    def tell(self) -> dict[str, Any]:
+        """For the page."""
+        return {"agents": self._status, "edges": self._edges}
+
+    async def ready(self) -> None:
+        """Wait until every agent answers.
+
+        Raises:
+            RuntimeError: if one ends, or takes too long; names its log.
+        """
+        end = time.monotonic() + PATIENCE
+        for member in self._members:
+            while not await asyncio.to_thread(self._ask, member):
+                if member.process.poll() is not None or time.monotonic() > end:
+                    log = member.token.with_suffix(".log")
+                    last = log.read_text(encoding="utf-8").strip().splitlines()[-3:]
+                    raise RuntimeError(f"{member.name} did not start; {log} ends: {last}")
+                await asyncio.sleep(0.2)
+
+    async def watch(self) -> None:
+        """Ask everyone once a second, for ever."""
+        while True:
+            began = time.monotonic()
+            await asyncio.gather(*[asyncio.to_thread(self._ask, m) for m in self._members])
+            await asyncio.sleep(max(1.0 - (time.monotonic() - began), 0.1))
+
+    async def play(self, losses: Losses, pace: float) -> None:
+        """Let every agent choose and observe at this pace, for ever."""
+        await asyncio.gather(
+            *[self._play(v, member, losses, pace) for v, member in enumerate(self._members)]
+        )
+
+    async def _play(self, agent: int, member: Member, losses: Losses, pace: float) -> None:
+        t = 0
+        while True:
+            await asyncio.sleep(pace * (0.5 + secrets.randbelow(1000) / 1000))
+            t += 1
+            with contextlib.suppress(ServiceError, OSError):  # it may be away for a while
+                await asyncio.to_thread(self._turn, agent, member, losses, t)
+
+    def _turn(self, agent: int, member: Member, losses: Losses, t: int) -> None:
+        with self._client(member) as client:
+            ticket = client.ask("/v1/choose", {})
+            loss = losses(t, agent, self._arms.index(ticket["arm"]))
+            client.ask("/v1/observe", {"ticket": ticket["ticket"], "loss": loss})
+
+    def _ask(self, member: Member) -> bool:
+        try:
+            with self._client(member) as client:
+                self._status[member.name] = client.ask("/v1/status")
+        except (ServiceError, OSError):
+            self._status[member.name] = None
+            return False
+        return True
+
+    def _client(self, member: Member) -> Client:
+        return Client(member.url, member.token.read_text(encoding="utf-8").strip(), timeout=5.0)
+
+
+def _agent_toml(name: str, source: Path, port: int, addresses: dict[str, str]) -> str:
+    lines = [
+        f"name = {json.dumps(name)}",
+        f"federation = {json.dumps(str(source.resolve()))}",
+        f"keys = {json.dumps(f'keys/{name}')}",
+        "[service]",
+        f'address = "127.0.0.1:{port}"',
+        "[addresses]",
+        *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in addresses.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _free_ports(number: int) -> Iterator[int]:
+    """Ports that nobody has, all different."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    for each in sockets:
+        yield each.getsockname()[1]
+    for each in sockets:
+        each.close()
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder that nobody else may look into."""
+    path.mkdir(parents=True, exist_ok=True)
+    os.chmod(path, 0o700)  # noqa: PTH101
