@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedbandits.live.ledger import Edge, Ledger
 from fedbandits.live.member import Member
 from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore, Partition
 from fedbandits.live.observations import ConflictingObservationError, ExpiredTicketError
+from fedbandits.live.records import TicketRecord
 from fedbandits.live.virtual_clock import run_virtual
 from fedbandits.networks import Network, from_edges
 
@@ -262,6 +264,14 @@ class History:
         )
         await agent.start()
         self.agents[name] = agent
+        member, life = agent._running(), self.lives[name]
+        keep = member._keep
+
+        def noted(record: TicketRecord) -> None:
+            life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
+            keep(record)
+
+        member._keep = noted  # type: ignore[method-assign]
 
     async def end(self, name: str) -> None:
         agent = self.agents.pop(name, None)
@@ -297,10 +307,10 @@ class History:
                 await self.start(name)
         for agent in self.agents.values():
             while not agent._running().gossips:  # first rounds, in which nothing is exchanged
-                ticket = await agent.choose()
-                await agent.observe(ticket.id, 0.5)
-                for name in list(agent._running()._open):
-                    await agent.observe(name, 0.25)
+                await agent.choose()
+                for waiting in agent.tickets:
+                    with suppress(ExpiredTicketError):
+                        await agent.observe(waiting.id, 0.25)
         await asyncio.sleep(12 * PERIOD)
         self.check_all()
         gone = self.chance.choice(list(self.agents))
@@ -380,8 +390,6 @@ def check_member(member: Member, life: Life) -> None:
     for leaf, put_in in ledger.inputs.items():
         z = put_in - sum(edge.flow[leaf] for edge in ledger.edges.values())
         assert np.allclose(ledger.values[leaf], z, rtol=SMALL, atol=SMALL), "z is not I - Σ f"
-    for record in member._open.values():
-        life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
     closed = {r.id: r for r in member._closed.values() if r.feedback}
     for ticket, loss in life.observed.items():
         assert ticket in closed, f"an acknowledged observation of {ticket} is gone"

@@ -51,13 +51,16 @@ async def step_by_step(agent: Agent, path: str) -> None:
     """One caller, who goes on where the journal says he was."""
     saved = read_journal(path).saved
     waiting = [ticket.round for ticket in saved.tickets if ticket.status == "open"]
+    ids = {ticket.round: ticket.id for ticket in saved.tickets}
     while True:
         t = next_step(agent.rounds, waiting)
         if t is None:
-            tell(chosen(await agent.choose()))
+            ticket = await agent.choose()
+            tell(chosen(ticket))
+            ids[agent.rounds] = ticket.id
             waiting.append(agent.rounds)
         else:
-            await agent.observe(f"{saved.life}-{t}", loss_of(t))
+            await agent.observe(ids[t], loss_of(t))
             tell(observed(t))
             waiting.remove(t)
 
