@@ -144,8 +144,10 @@ def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
     expect(page.locator("#disagreement .readout")).to_have_text(
         re.compile(r"^0\.375 at \d\d:\d\d:\d\d$")
     )
+    expect(page.locator("#disagreement .readout")).to_have_attribute("aria-live", "polite")
     page.keyboard.press("Tab")
     expect(page.locator("#disagreement .readout")).to_have_text("0.375 now")
+    expect(page.locator("#disagreement .readout")).to_have_attribute("aria-live", "off")
 
 
 @pytest.mark.parametrize(

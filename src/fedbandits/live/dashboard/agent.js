@@ -10,7 +10,7 @@ import { around } from "./layout.js";
 import { linkState, linkWords } from "./links.js";
 
 const WARN = 30 * 86400; // seconds before a certificate expires
-const MOST_NAMED = { wide: 16, narrow: 8 }; // neighbours with their names in the picture
+const MOST_NAMED = { wide: 16, narrow: 6 }; // neighbours with their names in the picture
 
 export class AgentView {
   constructor() {
@@ -116,12 +116,17 @@ export class AgentView {
         radius: i ? radius : 20,
         mark: arm ? String(status.arms.indexOf(arm) + 1) : "?",
         kind: `${arm ? `colour-${armColour(arm)}` : "unknown"} ${i ? linkState(neighbour) : ""}`,
-        name: named || !i ? format.shorten(name, 14) : "",
+        name: named && i ? format.shorten(name, width < 480 ? 10 : 14) : "",
         words: arm ? `${words}, leading arm ${arm}` : words,
       };
     });
     const links = neighbours.map(([name, neighbour], i) => ({
-      key: name, from: 0, to: i + 1, state: linkState(neighbour), words: shortWords(neighbour, named),
+      key: name,
+      from: 0,
+      to: i + 1,
+      state: linkState(neighbour),
+      words: shortWords(neighbour, named),
+      wordsAt: named ? 0.55 : 0.8, // in a crowd, words stand near the neighbour
     }));
     drawGraph(svg, { width, height, nodes, links });
   }

@@ -7,7 +7,7 @@ const HEIGHT = 150; // px
 
 export class Chart {
   constructor(container, label) {
-    this.readout = element("p", { class: "readout", "aria-live": "polite" });
+    this.readout = element("p", { class: "readout", "aria-live": "off" });
     this.box = element("div", {
       class: "plot", role: "application", "aria-roledescription": "chart", tabindex: "0",
       "aria-label": `${label} over time. Left and right arrow keys move between moments.`,
@@ -78,6 +78,7 @@ export class Chart {
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
     if (!step || !this.plot) return;
     event.preventDefault();
+    this.readout.ariaLive = "polite"; // what was asked for is spoken; each second's news is not
     const last = this.times.length - 1;
     const from = this.plot.cursor.idx ?? last + 1;
     const to = Math.max(0, Math.min(last, from + step));
@@ -85,6 +86,7 @@ export class Chart {
   }
 
   leave() {
+    this.readout.ariaLive = "off";
     this.plot?.setCursor({ left: -10, top: -10 });
   }
 }

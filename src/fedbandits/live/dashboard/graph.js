@@ -13,7 +13,8 @@ function makeLink() {
 }
 
 // nodes: [{ key, x, y, radius, kind, mark, name, words, pressed }], `pressed` where it is a button;
-// links: [{ key, from, to, state, words }], the ends by their number.
+// links: [{ key, from, to, state, words, wordsAt }], the ends by their number, the words at a share of
+// the way.
 export function drawGraph(svg, { width, height, nodes, links }) {
   setAttributes(svg, { width, height, viewBox: `0 0 ${width} ${height}` });
   const layers = keyed(svg, ["links", "nodes"], () => svgElement("g"));
@@ -25,10 +26,11 @@ export function drawGraph(svg, { width, height, nodes, links }) {
   for (const node of nodes) drawNode(circles.get(node.key), node);
 }
 
-function drawLink(group, from, to, { state, words }) {
+function drawLink(group, from, to, { state, words, wordsAt = 0.5 }) {
   const [line, text] = group.children;
   setAttributes(line, { x1: from.x, y1: from.y, x2: to.x, y2: to.y, class: `link ${state}` });
-  setAttributes(text, { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 + 4 });
+  const along = (a, b) => a + (b - a) * wordsAt;
+  setAttributes(text, { x: along(from.x, to.x), y: along(from.y, to.y) + 4 });
   setText(text, words ?? "");
 }
 

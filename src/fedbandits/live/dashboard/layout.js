@@ -23,7 +23,7 @@ export function distances(count, edges) {
     }
     return steps;
   });
-  const far = Math.max(1, ...all.flat().filter(Number.isFinite)) + 1;
+  const far = Math.max(1, ...all.map((steps) => Math.max(...steps.filter(Number.isFinite)))) + 1;
   return all.map((steps) => steps.map((value) => Math.min(value, far)));
 }
 

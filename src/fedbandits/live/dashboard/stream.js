@@ -49,6 +49,15 @@ export function connect(token, told) {
   let wake = () => {};
   let abort = () => {};
 
+  // What goes wrong in showing an event is not the connection's fault.
+  function deliver(data) {
+    try {
+      told.receive(data);
+    } catch (error) {
+      reportError(error);
+    }
+  }
+
   async function once() {
     const controller = new AbortController();
     let silence;
@@ -61,7 +70,7 @@ export function connect(token, told) {
     try {
       await listen(token, controller.signal, alive, (data) => {
         failures = 0;
-        if (!stopped) told.receive(data);
+        if (!stopped) deliver(data);
       });
     } finally {
       clearTimeout(silence);
