@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.chromium import CHROMIUM
 
@@ -15,6 +15,9 @@ QUIET = [
     *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
     "--disable-sync",
 ]
+
+PATIENCE = 15_000
+"""Milliseconds: two test processes on two busy cores are slow at times."""
 
 Open = Callable[..., "Visit"]
 
@@ -26,7 +29,7 @@ class Visit:
         self.page = page
         self.asked: list[str] = []
         self.complaints: list[str] = []
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE)
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", lambda said: self.complaints.append(f"{said.type}: {said.text}"))
@@ -40,6 +43,7 @@ class Visit:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # For one file at a time: while it is there, no other test could start an event loop.
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield browser

@@ -34,6 +34,10 @@ def test_no_address_of_elsewhere(file: object) -> None:
         assert markup not in text
 
 
+def test_nothing_moves_by_itself() -> None:
+    assert not re.search(r"animation|transition|scroll-behavior", (PAGE / "style.css").read_text())
+
+
 def test_a_strict_policy_holds() -> None:
     assert f'http-equiv="Content-Security-Policy" content="{POLICY}"' in INDEX
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", INDEX)

@@ -26,11 +26,22 @@ const now = () => (performance.timeOrigin + performance.now()) / 1000;
 
 const isFederation = (event) => event !== null && typeof event.agents === "object";
 
+// An agent of another version may send what this page was not made for: that is no lost connection.
 function receive(event) {
+  try {
+    take(event);
+    showConnection("connected", `Connected since ${clock(connectedSince ??= heardAt)}`);
+  } catch (error) {
+    reportError(error);
+    const why = `The agent sends what this page cannot show (${error.message}).`;
+    showConnection("broken", `${why} Reload the page.`);
+  }
+}
+
+function take(event) {
   latest = event;
   heardAt = now();
   cutOff = null;
-  showConnection("connected", `Connected since ${clock(connectedSince ??= heardAt)}`);
   const statuses = isFederation(event) ? Object.values(event.agents).filter(Boolean) : [event];
   for (const status of statuses) {
     if (!histories.has(status.name)) histories.set(status.name, new AgentHistory());

@@ -42,21 +42,12 @@ async function listen(token, signal, alive, receive) {
 
 // Listens until it is stopped or refused, and comes back after every failure.
 //
-// `told`: { receive(data), lost(why, pause in ms), trying(), refused() }. Returns { stop, retry }.
+// `told`: { receive(data), which does not throw, lost(why, pause in ms), trying(), refused() }. Returns { stop, retry }.
 export function connect(token, told) {
   let stopped = false;
   let failures = 0;
   let wake = () => {};
   let abort = () => {};
-
-  // What goes wrong in showing an event is not the connection's fault.
-  function deliver(data) {
-    try {
-      told.receive(data);
-    } catch (error) {
-      reportError(error);
-    }
-  }
 
   async function once() {
     const controller = new AbortController();
@@ -70,7 +61,7 @@ export function connect(token, told) {
     try {
       await listen(token, controller.signal, alive, (data) => {
         failures = 0;
-        if (!stopped) deliver(data);
+        if (!stopped) told.receive(data);
       });
     } finally {
       clearTimeout(silence);
