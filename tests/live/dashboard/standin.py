@@ -34,12 +34,14 @@ class Service:
     Attributes:
         event: what is sent next, and again every `period` seconds; or a function that gives it.
         state: "up"; "down", where every connection is closed; "hung", where no event is sent.
+        broken_up: whether events come in small pieces, with a comment and other ends of lines.
     """
 
     def __init__(self, event: Any) -> None:
         self.event = event
         self.state = "up"
         self.period = 0.1
+        self.broken_up = False
         self.address = ""
 
     @property
@@ -73,8 +75,16 @@ class Handler(BaseHTTPRequestHandler):
         while self.service.state != "down":
             if self.service.state == "up":
                 event = self.service.event() if callable(self.service.event) else self.service.event
-                self.wfile.write(b"data: " + msgspec.json.encode(event) + b"\n\n")
+                self.send(b"event: status\ndata: %b\n\n" % msgspec.json.encode(event))
             time.sleep(self.service.period)
+
+    def send(self, event: bytes) -> None:
+        if self.service.broken_up:
+            event = b": a comment\r\n" + event.replace(b"\n", b"\r\n")
+        size = 25 if self.service.broken_up else len(event)
+        for start in range(0, len(event), size):
+            self.wfile.write(event[start : start + size])
+            time.sleep(0.002 if self.service.broken_up else 0)
 
     def head(self, status: int, kind: str) -> None:
         self.send_response(status)

@@ -77,6 +77,15 @@ def test_it_follows_events(visit: Open, service: Service) -> None:
     assert page.evaluate("document.querySelectorAll('#neighbourhood .node').length") == 3
 
 
+def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
+    service.broken_up = True
+    service.event = status("Ж 茶" * 30)  # some letters are cut in two
+    shown = visit(service.link)
+    expect(shown.page.locator("#agent-name")).to_have_text("Ж 茶" * 30)
+    expect(shown.page.locator("#connection-text")).to_contain_text("Connected since")
+    assert shown.complaints == []
+
+
 def test_choices_per_second(visit: Open, service: Service) -> None:
     seconds = itertools.count(4, 4)
     service.event = lambda: status(rounds=15 * (now := next(seconds)), uptime=float(now))
