@@ -27,6 +27,8 @@ def use_base() -> None:
     installed = Path(fb.__file__).parent
     assert "site-packages" in installed.parts, installed
     assert (installed / "py.typed").is_file()
+    dashboard = {file.name for file in (installed / "live" / "dashboard").iterdir()}
+    assert {"index.html", "app.js", "uPlot.iife.min.js", "uPlot.LICENSE.txt"} <= dashboard
     assert metadata("fedbandits")["License-Expression"] == "Apache-2.0"
     assert {file.suffix for file in (installed / "data").iterdir() if file.is_file()} == {".py"}
     assert np.argmin((0.2, 0.5, 0.8)) == np.argmax(play(1000, (0.2, 0.5, 0.8)))

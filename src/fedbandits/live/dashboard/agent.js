@@ -1,0 +1,160 @@
+// One agent: what it is, what it plays, whom it hears.
+
+import { armColour } from "./colours.js";
+import { Chart } from "./chart.js";
+import { byId, contentWidth, keyed, setText, showCells, showFacts, tableRow } from "./dom.js";
+import * as format from "./format.js";
+import { drawGraph } from "./graph.js";
+import { HeatMap } from "./heatmap.js";
+import { around } from "./layout.js";
+import { linkState, linkWords } from "./links.js";
+
+const WARN = 30 * 86400; // seconds before a certificate expires
+const MOST_NAMED = { wide: 16, narrow: 6 }; // neighbours with their names in the picture
+
+export class AgentView {
+  constructor() {
+    this.heat = new HeatMap(byId("heat"), byId("heat-readout"), byId("heat-most"));
+    this.disagreement = new Chart(byId("disagreement"), "Disagreement");
+    this.rate = new Chart(byId("rate"), "Choices per second");
+    new ResizeObserver(() => this.status && this.drawNeighbourhood()).observe(
+      byId("neighbourhood").parentElement);
+  }
+
+  // leading: the leading arms of other agents by name, as far as they are known.
+  // notice: what is wrong with this agent, or "".
+  show(status, history, leading = new Map(), notice = "") {
+    Object.assign(this, { status, history, leading });
+    byId("agent").hidden = false;
+    this.showFacts(notice);
+    this.showArms();
+    this.showNeighbours();
+    this.redraw();
+  }
+
+  redraw() {
+    if (!this.status) return;
+    const { status, history } = this;
+    this.heat.show(history, status.arms, status.recommended);
+    this.disagreement.show(history.window, history.times, history.disagreement);
+    this.rate.show(history.window, history.times, history.rate);
+    this.drawNeighbourhood();
+  }
+
+  hide() {
+    this.status = null;
+    byId("agent").hidden = true;
+  }
+
+  showFacts(notice) {
+    const { status, history } = this;
+    setText(byId("agent-name"), status.name);
+    setText(byId("agent-kind"), [
+      status.algorithm, `fedbandits ${status.version}`, `one of ${format.plural(status.agents, "agent")}`,
+      `up for ${format.duration(status.uptime)}`,
+    ].join(" · "));
+    byId("agent-notice").hidden = !notice;
+    setText(byId("agent-notice"), notice);
+    showCertificate(byId("certificate"), status);
+    setText(byId("recommended"), status.recommended);
+    const likeliest = status.probabilities[status.arms.indexOf(status.recommended)];
+    setText(byId("recommended-probability"), `with probability ${format.probability(likeliest)}`);
+    showFacts(byId("agent-facts"), {
+      Choices: format.count(status.rounds),
+      "Choices per second": format.measure(history.rate.at(-1)),
+      Observed: format.count(status.observed),
+      Expired: format.count(status.expired),
+      "Open tickets": format.count(status.open_tickets),
+      Disagreement: format.measure(status.disagreement),
+    });
+  }
+
+  showArms() {
+    const { status, history } = this;
+    const before = history.distributions[history.at(history.times.at(-1) - 60)];
+    const rows = keyed(byId("arms"), status.arms, () => tableRow(["number", "", "number", "number"]));
+    status.arms.forEach((arm, i) => {
+      showCells(rows.get(arm), [
+        String(i + 1), arm, format.probability(status.probabilities[i]), format.probability(before?.[i]),
+      ]);
+    });
+  }
+
+  showNeighbours() {
+    const neighbours = Object.entries(this.status.neighbours);
+    const names = neighbours.map(([name]) => name);
+    const rows = keyed(byId("neighbours"), names, () => tableRow(["", "", "number", "number", ""]));
+    for (const [name, neighbour] of neighbours) {
+      rows.get(name).dataset.state = linkState(neighbour);
+      showCells(rows.get(name), [
+        name,
+        heard(neighbour),
+        format.measure(neighbour.disagreement),
+        format.measure(neighbour.weight),
+        neighbour.refused ? `${format.count(neighbour.refused)}: ${neighbour.last_refusal}` : "none",
+      ]);
+    }
+  }
+
+  drawNeighbourhood() {
+    const { status, leading } = this;
+    const svg = byId("neighbourhood");
+    const width = contentWidth(svg.parentElement);
+    if (width <= 0) return;
+    const neighbours = Object.entries(status.neighbours);
+    const height = Math.max(260, Math.min(400, Math.round(width * 0.75)));
+    const named = neighbours.length <= (width < 480 ? MOST_NAMED.narrow : MOST_NAMED.wide);
+    const points = around(neighbours.length, width, height, named ? [54, 32] : [16, 16]);
+    const radius = neighbours.length > 36 ? 9 : 15;
+    const nodes = [[status.name, null], ...neighbours].map(([name, neighbour], i) => {
+      const arm = i ? leading.get(name) : status.recommended;
+      const words = neighbour ? `${name}: ${linkWords(neighbour)}` : name;
+      return {
+        key: `${i ? "n" : "a"} ${name}`,
+        x: points[i][0],
+        y: points[i][1],
+        radius: i ? radius : 20,
+        mark: arm ? String(status.arms.indexOf(arm) + 1) : "?",
+        kind: `${arm ? `colour-${armColour(arm)}` : "unknown"} ${i ? linkState(neighbour) : ""}`,
+        name: named && i ? format.shorten(name, width < 480 ? 10 : 14) : "",
+        words: arm ? `${words}, leading arm ${arm}` : words,
+      };
+    });
+    const links = neighbours.map(([name, neighbour], i) => ({
+      key: name,
+      from: 0,
+      to: i + 1,
+      state: linkState(neighbour),
+      words: shortWords(neighbour, named),
+      wordsAt: named ? 0.55 : 0.8, // in a crowd, words stand near the neighbour
+    }));
+    drawGraph(svg, { width, height, nodes, links });
+  }
+}
+
+function heard(neighbour) {
+  const state = linkState(neighbour);
+  if (state === "heard") return `${format.duration(neighbour.silent_for)} ago`;
+  return linkWords(neighbour);
+}
+
+// What is written on a link.
+function shortWords(neighbour, room) {
+  const said = [];
+  const state = linkState(neighbour);
+  if (room && state === "silent") said.push(format.duration(neighbour.silent_for, 1));
+  if (room && (state === "left" || state === "never")) said.push(state);
+  if (neighbour.refused) said.push(`✕${format.count(neighbour.refused)}`);
+  return said.join(" ");
+}
+
+function showCertificate(line, { certificate_expires: expires, time }) {
+  line.hidden = expires == null;
+  if (expires == null) return;
+  const left = expires - time;
+  line.className = left < WARN ? "notice" : "muted";
+  const until = `on ${format.day(expires)}, in ${format.duration(left)}`;
+  if (left <= 0) setText(line, `Warning: the certificate expired on ${format.day(expires)}. Renew it.`);
+  else if (left < WARN) setText(line, `Warning: the certificate expires ${until}. Renew it.`);
+  else setText(line, `The certificate expires ${until}.`);
+}

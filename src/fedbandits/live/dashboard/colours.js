@@ -1,0 +1,27 @@
+// Colours that are told apart with any kind of colour vision. Each is always beside a number or a word.
+
+// Viridis, in 16 steps; style.css draws the same as the legend's ramp.
+const VIRIDIS = [
+  0x440154, 0x48186a, 0x472d7b, 0x424086, 0x3b528b, 0x33638d, 0x2c728e, 0x26828e, 0x21918c,
+  0x1fa088, 0x28ae80, 0x3fbc73, 0x5ec962, 0x84d44b, 0xaddc30, 0xd8e219, 0xfde725,
+];
+
+// Red, green and blue of a share in [0, 1].
+export function heat(share) {
+  const at = Math.min(1, Math.max(0, share)) * (VIRIDIS.length - 1);
+  const i = Math.min(VIRIDIS.length - 2, Math.floor(at));
+  const part = (colour, shift) => (colour >> shift) & 255;
+  return [16, 8, 0].map((shift) =>
+    Math.round(part(VIRIDIS[i], shift) * (1 - (at - i)) + part(VIRIDIS[i + 1], shift) * (at - i)));
+}
+
+export const PALETTE = 8; // the classes colour-0 to colour-7 of style.css
+
+const given = new Map();
+
+// The colour of a leading arm: handed out in the order in which arms come to lead, so that the few
+// that do are told apart however many arms there are.
+export function armColour(arm) {
+  if (!given.has(arm)) given.set(arm, given.size % PALETTE);
+  return given.get(arm);
+}

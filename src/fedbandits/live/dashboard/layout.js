@@ -1,0 +1,123 @@
+// Where the nodes of a graph are drawn: the same graph is always drawn the same way.
+
+const STEPS = 150; // of each improvement
+
+// Steps between any two nodes: [n][n]. Parts that are not connected lie one step beyond the farthest.
+export function distances(count, edges) {
+  const near = Array.from({ length: count }, () => []);
+  for (const [a, b] of edges) {
+    near[a].push(b);
+    near[b].push(a);
+  }
+  const all = near.map((_, start) => {
+    const steps = new Array(count).fill(Infinity);
+    steps[start] = 0;
+    const queue = [start];
+    for (const node of queue) {
+      for (const next of near[node]) {
+        if (steps[next] === Infinity) {
+          steps[next] = steps[node] + 1;
+          queue.push(next);
+        }
+      }
+    }
+    return steps;
+  });
+  const far = Math.max(1, ...all.map((steps) => Math.max(...steps.filter(Number.isFinite)))) + 1;
+  return all.map((steps) => steps.map((value) => Math.min(value, far)));
+}
+
+// Classical scaling: the two main axes of the squared distances, by power iteration. It unfolds
+// grids and rings, where a start at random would leave them crumpled.
+function unfold(steps) {
+  const n = steps.length;
+  const squares = steps.map((row) => row.map((value) => value * value));
+  const means = squares.map((row) => row.reduce((sum, value) => sum + value, 0) / n);
+  const mean = means.reduce((sum, value) => sum + value, 0) / n;
+  const inner = squares.map((row, i) =>
+    row.map((value, j) => (means[i] + means[j] - mean - value) / 2));
+  const axes = [];
+  for (const phase of [1, 2]) {
+    let axis = steps.map((_, i) => Math.sin((i + 1) * phase * 1.7));
+    for (let step = 0; step < STEPS; step++) {
+      for (const other of axes) {
+        const along = dot(axis, other.unit);
+        axis = axis.map((value, i) => value - along * other.unit[i]);
+      }
+      const length = Math.hypot(...axis) || 1;
+      const unit = axis.map((value) => value / length);
+      axis = inner.map((row) => dot(row, unit));
+      axes[phase - 1] = { unit, size: Math.sqrt(Math.max(0, dot(axis, unit))) };
+    }
+  }
+  const [x, y] = axes.map(({ unit, size }) => unit.map((value) => value * size));
+  // A path has one axis only: a trace of a second lets its nodes make room for each other.
+  return x.map((value, i) => [value, y[i] + 0.01 * Math.sin(i * 2.4)]);
+}
+
+const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+
+// Stress majorisation: pulls distances on the page towards distances in the graph.
+function relax(points, steps) {
+  for (let step = 0; step < STEPS; step++) {
+    points = points.map(([x, y], i) => {
+      let [left, top, weights] = [0, 0, 0];
+      points.forEach(([u, v], j) => {
+        if (i === j) return;
+        const weight = steps[i][j] ** -2;
+        const stretch = steps[i][j] / (Math.hypot(x - u, y - v) || 1e-9);
+        left += weight * (u + (x - u) * stretch);
+        top += weight * (v + (y - v) * stretch);
+        weights += weight;
+      });
+      return weights ? [left / weights, top / weights] : [x, y];
+    });
+  }
+  return points;
+}
+
+export function place(count, edges) {
+  const steps = distances(count, edges);
+  return relax(unfold(steps), steps);
+}
+
+// Puts points into a box of this size in px, `apart` px from each other where there is room.
+export function fit(points, width, height, margin, apart) {
+  const scale = (values, size) => {
+    const [least, most] = [Math.min(...values), Math.max(...values)];
+    const span = most - least;
+    return values.map((value) =>
+      span > 1e-6 ? margin + ((value - least) / span) * (size - 2 * margin) : size / 2);
+  };
+  const xs = scale(points.map(([x]) => x), width);
+  const ys = scale(points.map(([, y]) => y), height);
+  const inside = (value, size) => Math.max(margin, Math.min(size - margin, value));
+  for (let step = 0; step < STEPS; step++) {
+    for (let i = 0; i < xs.length; i++) {
+      for (let j = 0; j < i; j++) {
+        const [dx, dy] = [xs[i] - xs[j], ys[i] - ys[j]];
+        const distance = Math.hypot(dx, dy) || 1e-9;
+        if (distance >= apart) continue;
+        const push = (apart - distance) / 2 / distance;
+        [xs[i], xs[j]] = [inside(xs[i] + dx * push, width), inside(xs[j] - dx * push, width)];
+        [ys[i], ys[j]] = [inside(ys[i] + dy * push, height), inside(ys[j] - dy * push, height)];
+      }
+    }
+  }
+  return xs.map((x, i) => [x, ys[i]]);
+}
+
+// Around the middle, in up to three rings: the first point is the middle.
+export function around(count, width, height, margin) {
+  const middle = [width / 2, height / 2];
+  const rings = count > 36 ? [1, 0.72, 0.45] : count > 16 ? [1, 0.65] : [1];
+  const others = Array.from({ length: count }, (_, i) => {
+    const angle = (i / count) * 2 * Math.PI - Math.PI / 2;
+    const ring = rings[i % rings.length];
+    return [
+      middle[0] + Math.cos(angle) * ring * (width / 2 - margin[0]),
+      middle[1] + Math.sin(angle) * ring * (height / 2 - margin[1]),
+    ];
+  });
+  return [middle, ...others];
+}

@@ -1,0 +1,49 @@
+// What a link is like, in words and as a class of style.css: never by colour alone.
+
+import { element, svgElement } from "./dom.js";
+import { duration } from "./format.js";
+
+export const LATELY = 10; // seconds; a gossip period is half a second unless told otherwise
+
+export function linkState(neighbour) {
+  if (!neighbour) return "unknown";
+  if (neighbour.left) return "left";
+  if (neighbour.silent_for == null) return "never";
+  return neighbour.silent_for > LATELY ? "silent" : "heard";
+}
+
+export function linkWords(neighbour) {
+  const seconds = neighbour?.silent_for;
+  return {
+    unknown: "unknown",
+    left: "left",
+    never: "never heard",
+    silent: `silent for ${duration(seconds)}`,
+    heard: "heard lately",
+  }[linkState(neighbour)];
+}
+
+const WORSE = ["heard", "unknown", "never", "silent", "left"];
+
+// An edge is as bad as its worse end says.
+export function worseState(one, other) {
+  return WORSE[Math.max(WORSE.indexOf(one), WORSE.indexOf(other))];
+}
+
+const LEGEND = {
+  heard: `heard in the last ${LATELY} s`,
+  silent: "silent for longer",
+  never: "never heard",
+  left: "left",
+};
+
+export function showLegends() {
+  for (const list of document.querySelectorAll("[data-legend=links]")) {
+    for (const [state, words] of Object.entries(LEGEND)) {
+      const line = svgElement("line", { x1: 0, y1: 6, x2: 34, y2: 6, class: `link ${state}` });
+      const picture = svgElement("svg", { width: 34, height: 12, "aria-hidden": "true" }, line);
+      list.append(element("li", {}, picture, ` ${words}`));
+    }
+    list.append(element("li", {}, element("span", { class: "refusals" }, "✕3"), " messages refused"));
+  }
+}

@@ -1,0 +1,287 @@
+"""The page of one agent, in a real browser."""
+
+import itertools
+import re
+import time
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from playwright.sync_api import expect
+
+from tests.chromium import needs_chromium
+from tests.live.dashboard.conftest import Open
+from tests.live.dashboard.standin import TOKEN, Service, neighbour, plain, serve, status
+
+pytestmark = [needs_chromium, pytest.mark.slow]  # a browser takes a second to start
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with serve(status()) as service:
+        yield service
+
+
+def fact(label: str) -> str:
+    return f"#agent-facts div:has(dt:text-is('{label}')) dd"
+
+
+def test_it_shows_the_numbers_and_asks_nobody_else(visit: Open, service: Service) -> None:
+    shown = visit(service.link)
+    page = shown.page
+    expect(page.locator("#agent-name")).to_have_text("centre")
+    expect(page.locator("#agent-kind")).to_have_text(
+        "FedExp3 · fedbandits 1.2.3 · one of 9 agents · up for 3 h 12 min"
+    )
+    expect(page.locator("#recommended")).to_have_text("cocoa")
+    expect(page.locator("#recommended-probability")).to_have_text("with probability 0.625")
+    for label, value in {
+        "Choices": "12,345",
+        "Observed": "12,000",
+        "Expired": "45",
+        "Open tickets": "300",
+        "Disagreement": "0.375",
+    }.items():
+        expect(page.locator(fact(label))).to_have_text(value)
+    assert page.locator("#neighbours tr").all_inner_texts() == [
+        "north\tunder 1\u00a0s ago\t0.12\t0.25\tnone",
+        "south\tsilent for 1\u00a0min 23\u00a0s\t0.12\t0.25\tnone",
+        "east\tleft\t0.12\t0.25\tnone",
+        "west\tunder 1\u00a0s ago\t0.12\t0.25\t3: 2 arms instead of 3",
+    ]
+    expect(page.locator("#federation")).to_be_hidden()
+    expect(page.locator("#certificate")).to_be_hidden()
+    assert shown.complaints == []
+    assert {url.startswith(service.address) for url in shown.asked} == {True}
+
+
+def test_it_follows_events(visit: Open, service: Service) -> None:
+    page = visit(service.link).page
+    expect(page.locator("#recommended")).to_have_text("cocoa")
+    before = status()
+    for second in range(1, 4):
+        service.event = msgspec.structs.replace(
+            before,
+            probabilities=(0.5, 0.25, 0.25),
+            recommended="tea",
+            rounds=before.rounds + 40 * second,
+            uptime=before.uptime + 2 * second,
+            disagreement=2.5,
+            neighbours={"north": neighbour(left=True), "new": neighbour(None)},
+        )
+        expect(page.locator(fact("Choices"))).to_have_text(f"{before.rounds + 40 * second:,}")
+    expect(page.locator("#recommended")).to_have_text("tea")
+    expect(page.locator("#disagreement .readout")).to_have_text("2.5 now")
+    expect(page.locator("#neighbours th")).to_have_text(["north", "new"])
+    expect(page.locator("#neighbours td:nth-child(2)")).to_have_text(["left", "never heard"])
+    assert page.evaluate("document.querySelectorAll('#neighbourhood .node').length") == 3
+
+
+def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
+    service.broken_up = True
+    service.event = status("Ж 茶" * 30)  # some letters are cut in two
+    shown = visit(service.link)
+    expect(shown.page.locator("#agent-name")).to_have_text("Ж 茶" * 30)
+    expect(shown.page.locator("#connection-text")).to_contain_text("Connected since")
+    assert shown.complaints == []
+
+
+def test_choices_per_second(visit: Open, service: Service) -> None:
+    seconds = itertools.count(4, 4)
+    service.event = lambda: status(rounds=15 * (now := next(seconds)), uptime=float(now))
+    page = visit(service.link).page
+    expect(page.locator(fact("Choices per second"))).to_have_text("15")
+
+
+def test_links_are_told_apart_by_more_than_colour(visit: Open, service: Service) -> None:
+    service.event = msgspec.structs.replace(
+        status(), neighbours=status().neighbours | {"far": neighbour(None)}
+    )
+    page = visit(service.link).page
+    expect(page.locator("#neighbourhood .link")).to_have_count(5)
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('#neighbourhood .link')]"
+        ".map(line => [line.getAttribute('class'), getComputedStyle(line).strokeDasharray,"
+        " line.nextSibling.textContent])"
+    )
+    assert [words for _, _, words in drawn] == ["", "1\u00a0min", "left", "✕3", "never"]
+    styles = {kind: dashes for kind, dashes, _ in drawn}
+    assert set(styles) == {f"link {kind}" for kind in ("heard", "silent", "left", "never")}
+    assert len(set(styles.values())) == 4
+
+
+def test_the_heat_map_is_read_by_mouse_and_by_keys(visit: Open, service: Service) -> None:
+    page = visit(service.link).page
+    expect(page.locator("#recommended")).to_have_text("cocoa")
+    heat, readout = page.locator("#heat"), page.locator("#heat-readout")
+    expect(readout).to_contain_text("Point at a cell")
+    box = heat.bounding_box()
+    assert box
+    heat.hover(position={"x": box["width"] - 66, "y": 5})
+    expect(readout).to_have_text(re.compile(r"^tea at \d\d:\d\d:\d\d: 0\.125$"))
+    page.mouse.move(0, 0)
+    expect(readout).to_contain_text("Point at a cell")
+    heat.focus()
+    page.keyboard.press("ArrowUp")  # the first key shows where the cursor is
+    expect(readout).to_have_text(re.compile(r"^cocoa at .*: 0\.625$"))
+    page.keyboard.press("ArrowUp")
+    expect(readout).to_have_text(re.compile(r"^coffee at .*: 0\.250$"))
+    page.keyboard.press("Home")
+    expect(readout).to_have_text(re.compile(r"^coffee at .*: 0\.250$"))
+    page.get_by_text("As a table").click()
+    expect(page.locator("#arms tr").nth(2)).to_have_text("3cocoa0.625–")
+
+
+def test_the_heat_map_is_painted_in_its_colours(visit: Open, service: Service) -> None:
+    service.event = msgspec.structs.replace(status(), probabilities=(0.0, 0.0, 1.0))
+    page = visit(service.link).page
+    expect(page.locator("#recommended-probability")).to_have_text("with probability 1.000")
+    dark, bright = page.evaluate(
+        "() => { const map = document.getElementById('heat'), pen = map.getContext('2d');"
+        "return [10, 80].map(y => [...pen.getImageData(map.width - 70, y, 1, 1).data]); }"
+    )
+    assert dark == [0x44, 0x01, 0x54, 255]
+    assert bright == [0xFD, 0xE7, 0x25, 255]
+
+
+def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
+    page = visit(service.link).page
+    expect(page.locator("#disagreement .readout")).to_have_text("0.375 now")
+    page.locator("#disagreement .plot").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#disagreement .readout")).to_have_text(
+        re.compile(r"^0\.375 at \d\d:\d\d:\d\d$")
+    )
+    expect(page.locator("#disagreement .readout")).to_have_attribute("aria-live", "polite")
+    page.keyboard.press("Tab")
+    expect(page.locator("#disagreement .readout")).to_have_text("0.375 now")
+    expect(page.locator("#disagreement .readout")).to_have_attribute("aria-live", "off")
+
+
+@pytest.mark.parametrize(
+    ("days", "says", "kind"),
+    [
+        (400.5, "The certificate expires on .*, in 400.d 12.h", "muted"),
+        (12.5, "Warning: the certificate expires on .*, in 12.d 12.h. Renew it.", "notice"),
+        (-1.0, "Warning: the certificate expired on .*. Renew it.", "notice"),
+    ],
+)
+def test_a_certificate_that_expires(
+    visit: Open, service: Service, days: float, says: str, kind: str
+) -> None:
+    now = time.time()
+    service.event = plain(status(time=now)) | {"certificate_expires": now + 86400 * days}
+    line = visit(service.link).page.locator("#certificate")
+    expect(line).to_have_text(re.compile(says))
+    expect(line).to_have_class(kind)
+
+
+def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service: Service) -> None:
+    page = visit(service.link).page
+    expect(page.locator("#agent-name")).to_have_text("centre")
+    assert page.url == f"{service.address}/"
+    page.reload()
+    expect(page.locator("#agent-name")).to_have_text("centre")
+    assert page.context.cookies() == []
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_a_token_is_asked_for(visit: Open, service: Service) -> None:
+    shown = visit(service.address)
+    page = shown.page
+    expect(page.locator("#token")).to_be_focused()
+    assert not [url for url in shown.asked if "/v1/" in url]
+    page.keyboard.type("wrong")
+    page.keyboard.press("Enter")
+    expect(page.locator("#token-why")).to_have_text("The agent refused this token.")
+    expect(page.locator("#token")).to_be_focused()
+    page.keyboard.type("naïve ☃")  # no header can hold it
+    page.keyboard.press("Enter")
+    expect(page.locator("#token-why")).to_have_text("The agent refused this token.")
+    page.locator("#token").fill(f" {TOKEN} ")
+    page.keyboard.press("Enter")
+    expect(page.locator("#agent-name")).to_have_text("centre")
+    expect(page.locator("#token-form")).to_be_hidden()
+
+
+def test_a_token_pasted_into_an_open_tab(visit: Open, service: Service) -> None:
+    page = visit(f"{service.address}/#token=old").page
+    expect(page.locator("#token-form")).to_be_visible()
+    page.goto(service.link)
+    expect(page.locator("#agent-name")).to_have_text("centre")
+
+
+def test_a_lost_connection_comes_back(visit: Open, service: Service) -> None:
+    page = visit(service.link).page
+    words, state = page.locator("#connection-text"), page.locator("#connection")
+    expect(words).to_have_text(re.compile(r"^Connected since \d\d:\d\d:\d\d$"))
+    service.state = "down"
+    expect(words).to_have_text(re.compile(r"^Cut off since \d\d:\d\d:\d\d: "))
+    expect(page.locator("#connection-age")).to_have_text(re.compile(" ago; "))
+    expect(page).to_have_title("Cut off: centre")
+    expect(page.locator(fact("Choices"))).to_have_text("12,345")  # what was last known
+    since = words.inner_text()[:22]
+    expect(words).to_have_text(re.compile("cannot be reached$"))
+    assert words.inner_text().startswith(since)
+    service.event = msgspec.structs.replace(status(), rounds=12399)
+    service.state = "up"
+    page.get_by_role("button", name="Try now").click()
+    expect(words).to_have_text(re.compile("^Connected since"))
+    expect(state).to_have_attribute("data-state", "connected")
+    expect(page.locator(fact("Choices"))).to_have_text("12,399")
+    expect(page).to_have_title("centre · fedbandits")
+
+
+def test_an_agent_that_hangs_is_not_taken_for_one_that_is_well(
+    visit: Open, service: Service
+) -> None:
+    page = visit(service.link).page
+    expect(page.locator("#agent-name")).to_have_text("centre")
+    service.state = "hung"
+    expect(page.locator("#connection-text")).to_have_text(re.compile("nothing was heard for 5 s"))
+    service.state = "up"
+    expect(page.locator("#connection")).to_have_attribute("data-state", "connected")
+
+
+def test_events_that_cannot_be_shown_are_no_lost_connection(visit: Open, service: Service) -> None:
+    shown = visit(service.link)
+    words = shown.page.locator("#connection-text")
+    expect(words).to_contain_text("Connected since")
+    service.event = {"something": "else"}
+    expect(words).to_contain_text("The agent sends what this page cannot show")
+    assert shown.complaints  # for whoever looks for the reason
+    service.event = status()
+    expect(words).to_contain_text("Connected since")
+
+
+def test_pauses_between_attempts_grow(visit: Open, service: Service) -> None:
+    shown = visit(service.link)
+    expect(shown.page.locator("#agent-name")).to_have_text("centre")
+    service.state = "down"
+    shown.asked.clear()
+    shown.page.wait_for_timeout(5000)  # attempts after 0.5, 1.5 and 3.5 s
+    assert 2 <= len(shown.asked) <= 4
+
+
+@pytest.mark.parametrize(
+    "name", ["<img src=x onerror=hit=1>", "__proto__", "a" * 200, "Ж 茶 \u202e☕"]
+)
+def test_names_are_text(visit: Open, service: Service, name: str) -> None:
+    service.event = status(
+        name,
+        arms=("tea", name),
+        probabilities=(0.25, 0.75),
+        recommended=name,
+        algorithm=name,
+        neighbours={name: neighbour(refused=1, last_refusal=name), "b": neighbour()},
+    )
+    shown = visit(service.link, width=360)
+    page = shown.page
+    expect(page.locator("#agent-name")).to_have_text(name)
+    expect(page.locator("#recommended")).to_have_text(name)
+    expect(page.locator("#neighbours th")).to_have_text([name, "b"])
+    expect(page.locator("#neighbours td").nth(3)).to_have_text(f"1: {name}")
+    assert page.evaluate("typeof hit") == "undefined"
+    assert page.locator("img").count() == 0
+    assert shown.width == 360
+    assert shown.complaints == []
