@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from .answers import JSON, GoneError, answer, header
+from .answers import JSON, GoneError, answer
 from .bearer import shown
 from .bodies import encode
 from .rates import Buckets, Rate, client_of
@@ -91,7 +91,8 @@ class Guard:
             client = client_of(scope["client"][0]) if scope["client"] else ""
             if not (self._known if trusted else self._strangers).take(client, now):
                 raise RefusalError("too_many", "more requests a second than are taken; wait a bit")
-        host = header(scope, b"host").decode("latin-1").lower()
+        named = [value for name, value in scope["headers"] if name == b"host"]
+        host = named[0].decode("latin-1").lower() if len(named) == 1 else ""
         if not _known_as(_without_port(host), self._hosts):
             raise RefusalError(
                 "misdirected",

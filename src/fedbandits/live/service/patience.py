@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from fedbandits.common.extras import installed
 
 from .bodies import encode
 from .joining import JoiningTransport
 from .refusals import Failure
 
 if TYPE_CHECKING:
+    from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
+
     from .metrics import Metrics
+else:
+    Protocol = object
 
 CONNECTIONS = 512
 """At most; then the stranger that has waited longest is cut off."""
@@ -29,11 +33,11 @@ KEEP_ALIVE_SECONDS = 30
 """Without a request, before a connection is closed."""
 
 HEAD_BYTES = 16_384
-"""The longest request line and headers."""
+"""The longest request line and headers that are waited for."""
 
 
-class PatientProtocol(H11Protocol):
-    """One connection."""
+class Patience(Protocol):
+    """One connection; stands before either of uvicorn's protocols."""
 
     metrics: Metrics
     most = CONNECTIONS
@@ -41,6 +45,7 @@ class PatientProtocol(H11Protocol):
 
     trusted = False
     _since = 0.0
+    _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The client has all its time yet."""
@@ -55,19 +60,24 @@ class PatientProtocol(H11Protocol):
         """After a pause the next request begins with its first byte."""
         if self.timeout_keep_alive_task is not None:
             self._since = self.loop.time()
-        if not self.transport.is_closing():
-            super().data_received(data)
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._head = 0 if self._in_request() else self._head + len(data)
+        if self._head > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(f"a head has at most {HEAD_BYTES:,} bytes")
 
     def on_response_complete(self) -> None:
         """The next request begins, if it is here already."""
         self._since = self.loop.time()
+        self._head = 0
         self.trusted = self.trusted or self.scope["state"].get("trusted", False)
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is told so, unless it comes in the middle of an answer."""
+        """What is not HTTP is told so, unless another request is being answered."""
         self.metrics.cut("malformed")
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        if not self._in_request() or self.cycle.more_body:
             body = encode(Failure(msg, "malformed"))
             self.transport.write(
                 b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
@@ -99,3 +109,35 @@ class PatientProtocol(H11Protocol):
         oldest = min(strangers, key=lambda each: each._since, default=self)
         self.metrics.cut("too many")
         oldest.transport.abort()
+
+
+def protocol_class(metrics: Metrics, fast: bool | None = None) -> type[Protocol]:
+    """A class of connections.
+
+    Args:
+        metrics: count those that are cut.
+        fast: parse with httptools, in C; without it h11 does, in Python. By default if it is there.
+    """
+    counted = metrics
+    if installed("httptools") if fast is None else fast:
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+        class Fast(Patience, HttpToolsProtocol):  # type: ignore[misc]
+            metrics = counted
+
+            def on_headers_complete(self) -> None:
+                """Refuse a request that comes before the last was answered.
+
+                It would be parsed to the end, and so would all behind it, before anyone looks.
+                """
+                if self._in_request():
+                    raise ValueError("one request at a time")
+                HttpToolsProtocol.on_headers_complete(self)
+
+        return Fast
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Plain(Patience, H11Protocol):
+        metrics = counted
+
+    return Plain

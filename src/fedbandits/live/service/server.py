@@ -15,6 +15,7 @@ from fedbandits.common.checks import did_you_mean
 from fedbandits.live.agent import Agent
 from fedbandits.live.federation import Part
 
+from . import patience
 from .address import Address, check_safe, parse
 from .application import application
 from .bearer import token_of
@@ -172,10 +173,7 @@ def _server(service: Service, listening: socket.socket) -> Any:
     """uvicorn, with the limits that it leaves open."""
     import uvicorn
 
-    from .patience import HEAD_BYTES, KEEP_ALIVE_SECONDS, PatientProtocol
-
-    class Protocol(PatientProtocol):
-        metrics = service.metrics
+    protocol = patience.protocol_class(service.metrics)
 
     class Server(uvicorn.Server):
         """Leaves signals alone, and looks after slow connections."""
@@ -197,7 +195,7 @@ def _server(service: Service, listening: socket.socket) -> Any:
             loop = asyncio.get_running_loop()
             self.servers = [
                 await loop.create_server(
-                    lambda: Protocol(self.config, self.server_state, {}),
+                    lambda: protocol(self.config, self.server_state, {}),
                     sock=listening,
                     ssl=context,
                     ssl_handshake_timeout=None if context is None else HANDSHAKE_SECONDS,
@@ -208,7 +206,7 @@ def _server(service: Service, listening: socket.socket) -> Any:
         async def on_tick(self, counter: int) -> bool:
             """Ten times a second."""
             for connection in list(self.server_state.connections):
-                if isinstance(connection, PatientProtocol):
+                if isinstance(connection, patience.Patience):
                     connection.cut_if_overdue()
             if counter % 100 == 0 and service._certificate is not None:
                 service._certificate.renew()
@@ -216,7 +214,7 @@ def _server(service: Service, listening: socket.socket) -> Any:
 
     config = uvicorn.Config(
         service.guard,
-        http=Protocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -226,8 +224,8 @@ def _server(service: Service, listening: socket.socket) -> Any:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=patience.KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        h11_max_incomplete_event_size=HEAD_BYTES,
+        h11_max_incomplete_event_size=patience.HEAD_BYTES,
     )
     return Server(config)
