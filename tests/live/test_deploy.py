@@ -1,0 +1,185 @@
+"""What is deployed, and the page that says how, name things that exist."""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import fedbandits as fb
+from fedbandits.cli import app
+from fedbandits.live import Agent, Federation, inbox, member, zenoh_config
+from fedbandits.live.memory import MemoryNetwork, MemoryStore
+from fedbandits.live.service import answers, guard, patience
+from fedbandits.live.service.events import Events
+from fedbandits.live.service.metrics import Metrics
+from fedbandits.live.site import read_site
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+SITES = ("north", "east", "south", "west")
+
+METRIC = r"\bfedbandits_\w+"
+
+
+def told() -> set[str]:
+    """The names of all that /metrics tells of an agent with neighbours, a transport and a baseline."""
+
+    async def text() -> str:
+        shops = Federation(["tea", "coffee"], fb.networks.path(2))
+        transport = MemoryNetwork().transport("agent1")
+        async with Agent("agent1", shops, MemoryStore(), transport) as agent:
+            transport.counts = {"sent": 1}  # type: ignore[attr-defined]
+            metrics = Metrics(agent, "tea")
+            metrics.events = Events(agent)
+            metrics.request("/v1/choose", 200, 0.01)
+            metrics.cut("slow")
+            return metrics.text().decode()
+
+    lines = asyncio.run(text()).splitlines()
+    found = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    samples = {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
+    return {name for name in found | samples if not name.endswith("_created")}
+
+
+def parsed(line: str) -> None:
+    """Read a command line as the command does, and run nothing."""
+    command: Any = typer.main.get_command(app)
+    words = shlex.split(line)
+    assert words.pop(0) == "fedbandits"
+    context = command.make_context("fedbandits", words, resilient_parsing=False)
+    while hasattr(command, "commands"):
+        name, command, rest = command.resolve_command(
+            context, [*context._protected_args, *context.args]
+        )
+        context = command.make_context(name, rest, parent=context)
+
+
+def compose() -> Any:
+    yaml = pytest.importorskip("yaml")
+    return yaml.safe_load((DEPLOY / "docker-compose.yml").read_text(encoding="utf-8"))
+
+
+def entry() -> list[str]:
+    """What the container runs before its arguments."""
+    found = re.search(r"^ENTRYPOINT (.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert found is not None
+    words: list[str] = json.loads(found[1])
+    return words
+
+
+def test_grafana_shows_every_metric_that_there_is_and_no_other() -> None:
+    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked += [str(each["query"]) for each in dashboard["templating"]["list"]]
+    names = {name for each in asked for name in re.findall(METRIC, each)}
+    assert names <= told()
+    kinds = {re.sub("_(bucket|count|sum)$", "", name) for name in told()}
+    assert kinds == {name.removesuffix("_bucket") for name in names}
+
+
+def test_the_page_names_every_metric_that_there_is_and_no_other() -> None:
+    kinds = {re.sub("_(bucket|count|sum)$", "", name) for name in told()}
+    assert set(re.findall(METRIC, PAGE)) == kinds
+
+
+def commands(text: str) -> list[str]:
+    """Command lines in a page or in comments, those that go on in a second line too."""
+    joined = re.sub(r"\\\n[#\s]*", "", text)
+    return re.findall(r"(fedbandits live [a-z][^\n`|&>#]*)", joined)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *commands(PAGE),
+        *commands((DEPLOY / "docker-compose.yml").read_text(encoding="utf-8")),
+        *commands((DEPLOY / "fedbandits.service").read_text(encoding="utf-8")),
+    ],
+)
+def test_commands_can_be_given(line: str) -> None:
+    parsed(line)
+
+
+def test_commands_are_found_and_mistakes_in_them() -> None:
+    assert len(commands(PAGE)) > 8
+    for wrong in ("fedbandits live rise x.toml", "fedbandits live keys x.toml --into keys"):
+        with pytest.raises(Exception, match="(?i)no such"):
+            parsed(wrong)
+
+
+def test_containers_run_sites_of_one_federation() -> None:
+    """Each has a file that can be read, its own keys, and disks where the file says they are."""
+    services = compose()["services"]
+    assert tuple(services) == SITES
+    for name, service in services.items():
+        targets = {each.split(":")[1]: each.split(":")[0] for each in service["volumes"]}
+        parsed(shlex.join([*entry(), *service["command"]]))
+        (file,) = service["command"]
+        folder = DEPLOY / targets[str(Path(file).parent)]
+        site = read_site(folder / Path(file).name)
+        assert site.part.name == name == service["environment"]["SITE"]
+        assert len(site.part.neighbours) == 2
+        assert targets[str(site.keys)] == f"./keys/{name}"
+        assert targets[str(site.journal.parent)] == targets[str(site.token.parent)] == name
+        assert site.tls
+        assert f":{str(site.address).rpartition(':')[2]}/healthz" in str(service["healthcheck"])
+
+
+def test_containers_ask_for_health_under_a_name_that_the_service_has() -> None:
+    """The name of a member is in its certificate; the check asks for it by that name."""
+    for service in compose()["services"].values():
+        (program,) = [each for each in service["healthcheck"]["test"] if "healthz" in each]
+        compile(program, "healthcheck", "exec")
+        assert "https://{os.environ['SITE']}:" in program
+
+
+def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / "fedbandits.service", encoding="utf-8")
+    service = unit["Service"]
+    assert re.search(r"bin/fedbandits live agent \S+/agent\.toml$", service["ExecStart"])
+    assert service["User"] == "fedbandits"
+    assert (service["NoNewPrivileges"], service["ProtectSystem"]) == ("yes", "strict")
+    assert service["Restart"] == "on-failure"
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+    assert f"`{service['WorkingDirectory']}/north.db`" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("what", "limits"),
+    [
+        ("a message between neighbours", [zenoh_config.MOST_BYTES]),
+        ("messages of one neighbour", [inbox.MOST_PER_SECOND]),
+        ("the body of a request", [answers.BODY_BYTES]),
+        ("requests a second with the token", list(guard.WITH_TOKEN)),
+        ("requests a second without it", list(guard.WITHOUT)),
+        ("connections at once", [patience.CONNECTIONS]),
+        ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
+        ("closed tickets and events", [member.REMEMBERED]),
+    ],
+)
+def test_limits_on_the_page_are_those_of_the_code(what: str, limits: list[int]) -> None:
+    (row,) = re.findall(rf"^\| {re.escape(what)}[^|]*\|(.*)\|$", PAGE, re.MULTILINE)
+    assert re.findall(r"`([\d,]+)`", row) == [f"{limit:,}" for limit in limits]
+
+
+def test_files_on_the_page_are_read(tmp_path: Path) -> None:
+    """As a reader would write them: one federation, and the file of one site."""
+    blocks = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "federation.toml").write_text(blocks[0], encoding="utf-8")
+    (tmp_path / "agent.toml").write_text(blocks[1], encoding="utf-8")
+    site = read_site(tmp_path / "agent.toml")
+    assert site.part.addresses == {
+        "north": "0.0.0.0:7447",
+        "centre": "centre.example.org:7447",
+    }
