@@ -31,7 +31,7 @@ METRIC = r"\bfedbandits_\w+"
 
 
 def told() -> set[str]:
-    """The names of all that /metrics tells of an agent with neighbours, a transport and a baseline."""
+    """All that /metrics tells of an agent with neighbours, a transport and a baseline, by name."""
 
     async def text() -> str:
         shops = Federation(["tea", "coffee"], fb.networks.path(2))
@@ -112,7 +112,7 @@ def test_commands_can_be_given(line: str) -> None:
 def test_commands_are_found_and_mistakes_in_them() -> None:
     assert len(commands(PAGE)) > 8
     for wrong in ("fedbandits live rise x.toml", "fedbandits live keys x.toml --into keys"):
-        with pytest.raises(Exception, match="(?i)no such"):
+        with pytest.raises(Exception, match=r"(?i)no such"):
             parsed(wrong)
 
 
