@@ -143,7 +143,7 @@ export class FederationView {
     if (width <= 0) return;
     const names = [...this.agents.keys()];
     const named = names.length <= (width < 480 ? MOST_NAMED.narrow : MOST_NAMED.wide);
-    const { points, height, radius } = this.layOut(names, width, named ? 34 : 16);
+    const { points, height, radius } = this.layOut(names, width, named ? 34 : 22);
     const nodes = names.map((name, i) => {
       const status = this.agents.get(name);
       const arm = status?.recommended;
