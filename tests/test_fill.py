@@ -246,7 +246,7 @@ def test_what_an_installation_costs() -> None:
     row = {"extra": "sim", "packages": 3, "wheels": 150.4, "installed": 300.0, "seconds": 12.3}
     kept = {"install": {"machine": "2 abaci", "wheel": 0.33, "rows": [row | {"extra": ""}, row]}}
     text = FILL["filled"]("<!-- summary: install -->\n<!-- end -->", kept)
-    assert "| `pip install .` | one agent on NumPy" in text
+    assert "| `pip install .` | live agents on NumPy" in text
     assert "| `pip install '.[sim]'` | simulations" in text
     assert " | 150 | 300 | 12.3 |\n" in text
     assert "own wheel has 0.330 MB. Seconds are pip's own with the wheels at hand" in text

@@ -29,7 +29,7 @@ def use_base() -> None:
     assert (installed / "py.typed").is_file()
     dashboard = {file.name for file in (installed / "live" / "dashboard").iterdir()}
     assert {"index.html", "app.js", "uPlot.iife.min.js", "uPlot.LICENSE.txt"} <= dashboard
-    assert metadata("fedbandits")["License-Expression"] == "Apache-2.0"
+    assert metadata("fedbandits")["License-Expression"] == "Apache-2.0 AND MIT"
     assert {file.suffix for file in (installed / "data").iterdir() if file.is_file()} == {".py"}
     assert np.argmin((0.2, 0.5, 0.8)) == np.argmax(play(1000, (0.2, 0.5, 0.8)))
     live(Path(tempfile.mkdtemp()) / "agent1.db")

@@ -132,6 +132,11 @@ def grid(rows: int, columns: int) -> dict[str, Any]:
     return federation(rows, columns, arms=50, leading=12)
 
 
+def ring(agents: int) -> dict[str, Any]:
+    path = grid(1, agents)
+    return path | {"edges": [*path["edges"], (f"site-{agents - 1:02}", "site-00")]}
+
+
 def star(agents: int) -> dict[str, Any]:
     names = [f"site-{i:02}" for i in range(agents)]
     seen = {name: neighbour() for name in names[1:]}
@@ -143,8 +148,8 @@ def star(agents: int) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize(
     "event",
-    [grid(10, 10), grid(1, 100), star(100), grid(1, 1)],
-    ids=["grid", "path", "star", "one"],
+    [grid(10, 10), grid(1, 100), ring(100), star(100), grid(1, 1)],
+    ids=["grid", "path", "ring", "star", "one"],
 )
 def test_100_agents_and_50_arms_stay_readable(
     visit: Open, event: dict[str, Any], width: int
@@ -161,7 +166,11 @@ def test_100_agents_and_50_arms_stay_readable(
             default=math.inf,
         )
         assert nearest >= drawn[0][2] * 1.9  # no circle hides another
-        assert all(0 <= x <= width for x, _, _ in drawn)
+        box = page.locator("#federation-graph").bounding_box()
+        assert box
+        for x, y, radius in drawn:  # none is cut off
+            assert radius <= x - box["x"] <= box["width"] - radius
+            assert radius <= y - box["y"] <= box["height"] - radius
         if len(drawn) > 1:
             page.locator("#agents button").first.click()
             expect(page.locator("#agent-name")).to_have_text("site-00")
@@ -171,6 +180,36 @@ def test_100_agents_and_50_arms_stay_readable(
             assert box["height"] >= 16 * arms
         assert shown.width == width
         assert shown.complaints == []
+
+
+def crossings(ends: list[list[float]]) -> int:
+    """How many pairs of lines, each x, y, x, y, cross."""
+
+    def side(a: list[float], x: float, y: float) -> float:
+        return (a[2] - a[0]) * (y - a[1]) - (a[3] - a[1]) * (x - a[0])
+
+    def parts(a: list[float], b: list[float]) -> bool:
+        return side(a, b[0], b[1]) * side(a, b[2], b[3]) < -1e-6
+
+    return sum(parts(a, b) and parts(b, a) for i, a in enumerate(ends) for b in ends[:i])
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize(
+    "event", [grid(10, 10), grid(1, 100), grid(1, 9)], ids=["grid", "long path", "short path"]
+)
+def test_links_do_not_cross_where_they_need_not(
+    visit: Open, event: dict[str, Any], width: int
+) -> None:
+    with serve(event) as service:
+        page = visit(service.link, width=width).page
+        expect(page.locator("#agents tr")).to_have_count(len(event["agents"]))
+        ends = page.evaluate(
+            "[...document.querySelectorAll('#federation-graph .link')].map(line =>"
+            "['x1', 'y1', 'x2', 'y2'].map(end => line[end].baseVal.value))"
+        )
+        assert len(ends) == len(event["edges"])
+        assert crossings(ends) == 0
 
 
 def test_the_same_federation_is_drawn_the_same_way(visit: Open) -> None:

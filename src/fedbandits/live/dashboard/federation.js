@@ -143,7 +143,7 @@ export class FederationView {
     if (width <= 0) return;
     const names = [...this.agents.keys()];
     const named = names.length <= (width < 480 ? MOST_NAMED.narrow : MOST_NAMED.wide);
-    const { points, height, radius } = this.layOut(names, width, named ? 34 : 16);
+    const { points, height, radius } = this.layOut(names, width, named ? 34 : 22);
     const nodes = names.map((name, i) => {
       const status = this.agents.get(name);
       const arm = status?.recommended;
@@ -179,8 +179,7 @@ export class FederationView {
     }
     if (this.laidOut.width !== width) {
       const height = Math.round(Math.max(300, Math.min(620, width * (width < 480 ? 1.3 : 0.6))));
-      const apart = Math.min(70, 0.8 * Math.sqrt((width * height) / names.length));
-      const points = fit(this.laidOut.shape, width, height, margin, apart);
+      const { points, apart } = fit(this.laidOut.shape, width, height, margin);
       Object.assign(this.laidOut, { width, height, points, radius: Math.min(18, apart * 0.38) });
     }
     return this.laidOut;

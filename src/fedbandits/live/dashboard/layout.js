@@ -81,16 +81,58 @@ export function place(count, edges) {
   return relax(unfold(steps), steps);
 }
 
-// Puts points into a box of this size in px, `apart` px from each other where there is room.
-export function fit(points, width, height, margin, apart) {
-  const scale = (values, size) => {
-    const [least, most] = [Math.min(...values), Math.max(...values)];
-    const span = most - least;
-    return values.map((value) =>
-      span > 1e-6 ? margin + ((value - least) / span) * (size - 2 * margin) : size / 2);
-  };
-  const xs = scale(points.map(([x]) => x), width);
-  const ys = scale(points.map(([, y]) => y), height);
+const CLOSEST = 24; // px between two nodes, so that the number in each can be read
+const FARTHEST = 70;
+const THIN = 0.1; // height by width of what is laid out in rows
+const STRETCH = 0.4; // height by width that is stretched over the whole box, and no flatter
+
+// Puts points into a box of this size in px: { points, apart }, none closer than `apart` px to another
+// where there is room.
+export function fit(points, width, height, margin) {
+  const roomy = Math.min(FARTHEST, 0.8 * Math.sqrt((width * height) / points.length));
+  const [wide, high] = spans(points);
+  const thin = points.length * roomy > width && Math.min(wide, high) < THIN * Math.max(wide, high);
+  const shape = thin ? inRows(points, wide > high ? 0 : 1, width, height) : points;
+  const least = STRETCH * Math.max(...spans(shape), 1e-6);
+  const xs = scaled(shape.map(([x]) => x), least, width, margin);
+  const ys = scaled(shape.map(([, y]) => y), least, height, margin);
+  const apart = Math.max(CLOSEST, Math.min(roomy, usualGap(xs, ys)));
+  pushApart(xs, ys, apart, width, height, margin);
+  return { points: xs.map((x, i) => [x, ys[i]]), apart };
+}
+
+const spans = (points) => [0, 1].map((axis) => {
+  const values = points.map((point) => point[axis]);
+  return Math.max(...values) - Math.min(...values);
+});
+
+// Values from one margin to the other, or about the middle where they span less than `least`.
+function scaled(values, least, size, margin) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const range = Math.max(high - low, least);
+  return values.map((value) => size / 2 + ((value - (low + high) / 2) / range) * (size - 2 * margin));
+}
+
+// A long chain, folded: to the right, back to the left, and so on.
+function inRows(points, axis, width, height) {
+  const row = Math.ceil(Math.sqrt((points.length * width) / height));
+  const order = points.map((_, i) => i).sort((a, b) => points[a][axis] - points[b][axis]);
+  const places = [];
+  order.forEach((node, i) => {
+    const [down, along] = [Math.floor(i / row), i % row];
+    places[node] = [down % 2 ? row - 1 - along : along, down];
+  });
+  return places;
+}
+
+// The median distance to the nearest other node.
+function usualGap(xs, ys) {
+  const gaps = xs.map((x, i) =>
+    Math.min(...xs.map((u, j) => (i === j ? Infinity : Math.hypot(x - u, ys[i] - ys[j])))));
+  return gaps.sort((a, b) => a - b)[gaps.length >> 1];
+}
+
+function pushApart(xs, ys, apart, width, height, margin) {
   const inside = (value, size) => Math.max(margin, Math.min(size - margin, value));
   for (let step = 0; step < STEPS; step++) {
     for (let i = 0; i < xs.length; i++) {
@@ -104,7 +146,6 @@ export function fit(points, width, height, margin, apart) {
       }
     }
   }
-  return xs.map((x, i) => [x, ys[i]]);
 }
 
 // Around the middle, in up to three rings: the first point is the middle.
