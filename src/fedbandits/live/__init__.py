@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .federation import Federation, Part
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
+    from .keys import KeysError, write_keys
     from .memory import Links, MemoryNetwork, MemoryStore, Partition
     from .observations import (
         ConflictingObservationError,
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from .status import Status
     from .suitable import UnsuitableError
     from .tickets import Ticket
+    from .tls_transport import TlsTransport
     from .transport import Transport
+    from .zenoh_transport import ZenohTransport
 
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
@@ -42,6 +45,7 @@ _LATER = {
     "InUseError": "journal.errors",
     "Journal": "journal",
     "JournalError": "journal.errors",
+    "KeysError": "keys",
     "Links": "memory",
     "MemoryNetwork": "memory",
     "MemoryStore": "memory",
@@ -53,11 +57,14 @@ _LATER = {
     "StoppedError": "agent",
     "Store": "agent",
     "Ticket": "tickets",
+    "TlsTransport": "tls_transport",
     "Transport": "transport",
     "UnknownTicketError": "observations",
     "UnsuitableError": "suitable",
+    "ZenohTransport": "zenoh_transport",
     "read_journal": "journal",
     "rehearse": "rehearsal",
+    "write_keys": "keys",
 }
 
 __all__ = [
@@ -73,6 +80,7 @@ __all__ = [
     "InUseError",
     "Journal",
     "JournalError",
+    "KeysError",
     "Links",
     "MemoryNetwork",
     "MemoryStore",
@@ -84,11 +92,14 @@ __all__ = [
     "StoppedError",
     "Store",
     "Ticket",
+    "TlsTransport",
     "Transport",
     "UnknownTicketError",
     "UnsuitableError",
+    "ZenohTransport",
     "read_journal",
     "rehearse",
+    "write_keys",
 ]
 
 
