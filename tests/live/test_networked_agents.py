@@ -119,7 +119,7 @@ class TestAgents:
 
         asyncio.run(work())
 
-    def test_what_was_recorded_before_a_restart_does_no_harm(
+    def test_what_was_recorded_before_a_restart_is_harmless(
         self, tmp_path: Path, kind: Any
     ) -> None:
         async def work() -> None:

@@ -76,6 +76,8 @@ class TestNeighbours:
     def test_what_cannot_be_is_refused_with_the_reason(self, path: Path3) -> None:
         with pytest.raises(ValueError, match="neither 'a' nor 'b' can be reached"):
             TlsTransport("a", None, {"b": None}, path.folder / "a")
+        with pytest.raises(ValueError, match="an address is host:port"):
+            TlsTransport("a", None, {"b": "site3"}, path.folder / "a")
         transport = path.transport("a")
         with pytest.raises(ValueError, match="'c' is no neighbour of 'a'"):
             transport.send("c", b"")

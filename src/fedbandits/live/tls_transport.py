@@ -15,7 +15,7 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,8 @@ class TlsTransport:
         self.inbox: Inbox | None = None
         self._check = check
         self._links: dict[str, _Link] = {}
+        self._open: set[_Link] = set()
+        """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._handshakes = 0
@@ -102,6 +104,8 @@ class TlsTransport:
         for neighbour, address in neighbours.items():
             if listen is None and address is None:
                 raise ValueError(f"neither {name!r} nor {neighbour!r} can be reached by the other")
+            if address is not None:
+                _host_and_port(address)
 
     async def start(self, receive: Receive) -> None:
         """Listen, open links, and hand over what arrives."""
@@ -110,7 +114,7 @@ class TlsTransport:
         self._read_keys()
         if self.listen is not None:
             self._socket = await _listening(self.listen, self.name)
-            self._begin(self._accept(self._socket))
+            self._await_links(self._socket)
         self.inbox = Inbox(receive, self.counts)
         for neighbour, address in self.neighbours.items():
             if address is not None and (self.listen is None or owns(self.name, neighbour)):
@@ -132,16 +136,22 @@ class TlsTransport:
         if self.inbox is not None:
             self.inbox.close()
             self.inbox = None
-        tasks, self._tasks = self._tasks, set()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
+            # A turn of the loop, in which handshakes begin: one that has not cannot be ended.
+            await asyncio.sleep(0)
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-        for link in list(self._links.values()):
+        links = list(self._open)
+        for link in links:
             link.cut()
-        self._links.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HANDSHAKE):
+                await asyncio.gather(*(link.gone.wait() for link in links))
 
     @property
     def linked(self) -> frozenset[str]:
@@ -152,7 +162,10 @@ class TlsTransport:
 
     def opened(self, link: _Link) -> bool:
         """A handshake is done: keep the link of a neighbour, instead of the one before."""
+        self._open.add(link)
         name = link.peer
+        if self.inbox is None:
+            return False
         if name is None or name not in self.neighbours or link.expected not in (None, name):
             self.counts["strangers"] += 1
             return False
@@ -163,33 +176,41 @@ class TlsTransport:
 
     def closed(self, link: _Link) -> None:
         """A link is gone."""
+        self._open.discard(link)
         if link.peer is not None and self._links.get(link.peer) is link:
             del self._links[link.peer]
 
     # What runs all the time
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(listening)
-            except OSError as error:  # no file handles left, or a connection gone meanwhile
-                _log.warning("%s could not accept a link: %s", self.name, error)
-                await asyncio.sleep(RETRY[0])
-                continue
-            if self._handshakes >= MOST_HANDSHAKES:
-                self.counts["refused"] += 1
-                connection.close()
-            else:
-                self._begin(self._welcome(connection))
+    def _await_links(self, listening: socket.socket) -> None:
+        if listening is self._socket:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Someone is at the door. (asyncio's own server does not tell of handshakes that fail.)"""
+        try:
+            connection, _ = listening.accept()
+        except OSError as error:  # gone meanwhile, or no file handles left: ask again later
+            self.counts["refused"] += 1
+            self.last_refusal = str(error)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listening)
+            loop.call_later(RETRY[0], self._await_links, listening)
+            return
+        connection.setblocking(False)
+        if self._handshakes >= MOST_HANDSHAKES:
+            self.counts["refused"] += 1
+            connection.close()
+        else:
+            self._handshakes += 1
+            self._begin(self._welcome(connection))
 
     async def _welcome(self, connection: socket.socket) -> None:
-        self._handshakes += 1
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _Link(self), connection, ssl=self._server, ssl_handshake_timeout=HANDSHAKE
