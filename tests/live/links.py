@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import zenoh
 
 from fedbandits.live import keys
-from fedbandits.live.transport import Receive
+from fedbandits.live.transport import Receive, Transport
 from fedbandits.live.zenoh_transport import ZenohTransport
 
 WAIT = 8.0
@@ -47,7 +47,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def send_until(
-    transport: ZenohTransport, to: str, message: bytes, condition: Callable[[], Any]
+    transport: Transport, to: str, message: bytes, condition: Callable[[], Any]
 ) -> None:
     """Send again and again, until something that must happen has."""
 
@@ -63,18 +63,19 @@ async def send_until(
 class Path3:
     """The members a - b - c of a path, with keys and addresses; d is a member, and apart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: Any = ZenohTransport) -> None:
         self.folder = folder
+        self.kind = kind
         keys.write_keys(Names(("a", "b", "c", "d")), folder)
         self.address = dict(zip("abcd", free_addresses(4), strict=True))
         self.neighbours = {"a": "b", "b": "ac", "c": "b"}
         self.heard: dict[str, list[tuple[str, bytes]]] = {name: [] for name in "abc"}
-        self.transports: dict[str, ZenohTransport] = {}
+        self.transports: dict[str, Any] = {}
 
-    def transport(self, name: str, **options: Any) -> ZenohTransport:
+    def transport(self, name: str, **options: Any) -> Any:
         """The transport of a member, not started."""
         others = {other: self.address[other] for other in self.neighbours[name]}
-        made = ZenohTransport(
+        made = self.kind(
             name, self.address[name], others, self.folder / name, check=0.1, silence=1.0, **options
         )
         self.transports[name] = made

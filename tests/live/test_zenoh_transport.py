@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import signal
 import subprocess
 import sys
@@ -13,21 +12,16 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import fedbandits as fb
-from fedbandits.live import Agent, Federation, keys
+from fedbandits.live import keys
 from fedbandits.live.inbox import MOST_PER_SECOND
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.transport import Receive
 from fedbandits.live.zenoh_config import MOST_BYTES
 from fedbandits.live.zenoh_transport import ZenohTransport
 
 from . import rogue_process
 from .links import (
     Path3,
-    free_addresses,
     handshake,
     ignore,
     keep,
@@ -319,125 +313,3 @@ def test_a_neighbour_that_stands_still_holds_up_nobody(path: Path3) -> None:
             await process.wait()
 
     play(path, work)
-
-
-class Recording(ZenohTransport):
-    """Keeps what arrives."""
-
-    recorded: list[tuple[str, bytes]]
-
-    async def start(self, receive: Receive) -> None:
-        """Start, and listen in."""
-        self.recorded = getattr(self, "recorded", [])
-
-        def keep(sender: str, message: bytes) -> None:
-            self.recorded.append((sender, message))
-            receive(sender, message)
-
-        await super().start(keep)
-
-
-def federation_of_three(folder: Path) -> tuple[Federation, dict[str, Agent], dict[str, Recording]]:
-    """Agents that gossip fifty times a second."""
-    shops = Federation(
-        ["tea", "coffee", "cocoa"],
-        fb.networks.path(3),
-        members=["a", "b", "c"],
-        gossip_period=0.02,
-    )
-    keys.write_keys(shops, folder)
-    address = dict(zip("abc", free_addresses(3), strict=True))
-    transports = {
-        name: Recording(
-            name,
-            address[name],
-            {other: address[other] for other in shops.part(name).neighbours},
-            folder / name,
-        )
-        for name in shops.members
-    }
-    agents = {
-        name: Agent(name, shops, MemoryStore(random.Random(name)), transports[name])
-        for name in shops.members
-    }
-    return shops, agents, transports
-
-
-async def observe(agents: dict[str, Agent], rounds: int) -> None:
-    """Cocoa is good, the others are not."""
-    for _ in range(rounds):
-        for agent in agents.values():
-            ticket = await agent.choose()
-            await agent.observe(ticket.id, 0.0 if ticket.arm == "cocoa" else 1.0)
-
-
-def mass_error(agents: dict[str, Agent]) -> float:
-    """How far the sum of values is from the sum of inputs."""
-    ledgers = [agent._running().ledger for agent in agents.values()]
-    values = sum(ledger.values["z"] for ledger in ledgers)
-    inputs = sum(ledger.inputs["z"] for ledger in ledgers)
-    return float(np.abs(values - inputs).max())
-
-
-def spread(agents: dict[str, Agent]) -> float:
-    """How far apart the values of agents are."""
-    values = [agent._running().ledger.values["z"] for agent in agents.values()]
-    return float(np.ptp(values, axis=0).max())
-
-
-async def settled(agents: dict[str, Agent]) -> None:
-    """Wait until all agree, and nothing is missing or counted twice."""
-    await until(lambda: spread(agents) < 1e-9 and mass_error(agents) < 1e-9)
-
-
-@pytest.mark.slow
-class TestAgents:
-    """The agents themselves, over real links."""
-
-    def test_agree(self, tmp_path: Path) -> None:
-        async def work() -> None:
-            _, agents, _ = federation_of_three(tmp_path)
-            try:
-                for agent in agents.values():
-                    await agent.start()
-                await observe(agents, 20)
-                await settled(agents)
-                assert {agent.recommended for agent in agents.values()} == {"cocoa"}
-                assert all(
-                    each.refused == 0
-                    for agent in agents.values()
-                    for each in agent.neighbours.values()
-                )
-            finally:
-                for agent in agents.values():
-                    await agent.stop()
-
-        asyncio.run(work())
-
-    def test_what_was_recorded_before_a_restart_does_no_harm(self, tmp_path: Path) -> None:
-        async def work() -> None:
-            _, agents, transports = federation_of_three(tmp_path)
-            try:
-                for agent in agents.values():
-                    await agent.start()
-                await observe(agents, 10)
-                await settled(agents)
-                heard = [list(transports[name].recorded) for name in ("a", "b", "c")]
-                assert min(map(len, heard)) > 10
-                await agents["b"].stop()
-                await agents["b"].start()
-                await observe(agents, 10)
-                # All that a and c heard from b, and b from them, once more and out of order.
-                chance = random.Random(0)
-                for receiver, recorded in zip("abc", heard, strict=True):
-                    for sender, message in chance.sample(recorded, len(recorded)):
-                        transports[sender].send(receiver, message)
-                        await asyncio.sleep(0.001)
-                await observe(agents, 10)
-                await settled(agents)
-                assert sum(agent.rounds for agent in agents.values()) == 90
-            finally:
-                for agent in agents.values():
-                    await agent.stop()
-
-        asyncio.run(work())

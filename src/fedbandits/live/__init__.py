@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .group_commit import StoppedError, Store
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
+    from .keys import KeysError, write_keys
     from .memory import Links, MemoryNetwork, MemoryStore, Partition
     from .observations import (
         ConflictingObservationError,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from .status import Status
     from .suitable import UnsuitableError
     from .tickets import ChoiceError, ConflictingChoiceError, Ticket
+    from .tls_transport import TlsTransport
     from .transport import Transport
+    from .zenoh_transport import ZenohTransport
 
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
@@ -46,6 +49,7 @@ _LATER = {
     "InUseError": "journal.errors",
     "Journal": "journal",
     "JournalError": "journal.errors",
+    "KeysError": "keys",
     "Links": "memory",
     "MemoryNetwork": "memory",
     "MemoryStore": "memory",
@@ -58,12 +62,15 @@ _LATER = {
     "StoppedError": "group_commit",
     "Store": "group_commit",
     "Ticket": "tickets",
+    "TlsTransport": "tls_transport",
     "Transport": "transport",
     "UnknownTicketError": "observations",
     "UnsuitableError": "suitable",
+    "ZenohTransport": "zenoh_transport",
     "read_journal": "journal",
     "rehearse": "rehearsal",
     "serve": "service",
+    "write_keys": "keys",
 }
 
 __all__ = [
@@ -81,6 +88,7 @@ __all__ = [
     "InUseError",
     "Journal",
     "JournalError",
+    "KeysError",
     "Links",
     "MemoryNetwork",
     "MemoryStore",
@@ -93,12 +101,15 @@ __all__ = [
     "StoppedError",
     "Store",
     "Ticket",
+    "TlsTransport",
     "Transport",
     "UnknownTicketError",
     "UnsuitableError",
+    "ZenohTransport",
     "read_journal",
     "rehearse",
     "serve",
+    "write_keys",
 ]
 
 

@@ -390,7 +390,9 @@ def _hosts_of(certificate: x509.Certificate) -> list[str]:
 
 
 def _private_folder(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (path.parent, path):  # the first made holds the others
+        if not folder.exists():
+            folder.mkdir(mode=0o700, parents=True)
 
 
 def _write(path: Path, content: bytes, *, private: bool = False) -> None:

@@ -1,0 +1,320 @@
+"""Plain TLS on the loopback address: the same promises, and every refusal counted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fedbandits.live import keys
+from fedbandits.live.inbox import MOST_PER_SECOND
+from fedbandits.live.tls_transport import MOST_BYTES, TlsTransport
+
+from .links import Path3, credentials, handshake, keep, play, send_until, until
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path3:
+    """a - b - c, with keys."""
+    return Path3(tmp_path, TlsTransport)
+
+
+class TestNeighbours:
+    """Who belongs together is linked, whatever happens in between."""
+
+    def test_hear_each_other_and_know_who_speaks(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("a", "b", "c")
+            await path.hears("b", "a", b"from a")
+            await path.hears("b", "c", b"from c")
+            await path.hears("a", "b", b"to a")
+            await path.hears("c", "b", b"x" * MOST_BYTES)
+            assert {sender for sender, _ in path.heard["b"]} == {"a", "c"}
+            assert path.transports["b"].linked == {"a", "c"}
+            assert path.transports["b"].counts["refused"] == 0
+
+        play(path, work)
+
+    @pytest.mark.slow
+    def test_find_each_other_again(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("a", "b", "c")
+            for turn, name in enumerate("abc"):
+                await path.transports[name].stop()
+                assert path.transports[name].linked == frozenset()
+                await path.start(name)
+                for one, other in ("ab", "ba", "bc", "cb"):
+                    await path.hears(one, other, b"turn %d" % turn)
+
+        play(path, work)
+
+    def test_one_that_cannot_be_reached_opens_its_links(self, path: Path3) -> None:
+        async def work() -> None:
+            for inside, outside in ("ab", "ba"):
+                address = path.address[outside]
+                heard: list[tuple[str, bytes]] = []
+                hidden = TlsTransport(inside, None, {outside: address}, path.folder / inside)
+                public = TlsTransport(outside, address, {inside: None}, path.folder / outside)
+                path.transports |= {inside: hidden, outside: public}
+                await hidden.start(keep([]))
+                await public.start(keep(heard))
+                await send_until(hidden, outside, b"here", heard.copy)
+                await path.stop()
+
+        play(path, work)
+
+    def test_what_cannot_be_is_refused_with_the_reason(self, path: Path3) -> None:
+        with pytest.raises(ValueError, match="neither 'a' nor 'b' can be reached"):
+            TlsTransport("a", None, {"b": None}, path.folder / "a")
+        with pytest.raises(ValueError, match="an address is host:port"):
+            TlsTransport("a", None, {"b": "site3"}, path.folder / "a")
+        transport = path.transport("a")
+        with pytest.raises(ValueError, match="'c' is no neighbour of 'a'"):
+            transport.send("c", b"")
+        with pytest.raises(ValueError, match="524,289 bytes; 524,288 are allowed"):
+            transport.send("b", b"x" * (MOST_BYTES + 1))
+
+        async def work() -> None:
+            await path.start("b")
+            path.address["a"] = path.address["b"]
+            with pytest.raises(OSError, match=r"a cannot listen on 127\.0\.0\.1:\d+"):
+                await path.start("a")
+            path.address["a"] = "nowhere"
+            with pytest.raises(ValueError, match="an address is host:port"):
+                await path.start("a")
+
+        play(path, work)
+
+    @pytest.mark.slow
+    def test_a_renewed_certificate_is_taken_and_no_link_closed(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b", "c")
+            await path.hears("b", "c", b"before")
+            link = path.transports["b"]._links["c"]
+            keys.renew(path.folder, "b", days=700)
+            await until(lambda: path.transports["b"].counts["reloads"])
+
+            def shown() -> bytes | None:
+                with handshake(path.address["b"], path.folder / "c") as one:
+                    return one.getpeercert(binary_form=True)
+
+            assert path.transports["b"]._links["c"] is link
+            own = ssl.PEM_cert_to_DER_cert((path.folder / "b" / "cert.pem").read_text())
+            assert await asyncio.to_thread(shown) == own
+            await path.hears("b", "c", b"after")
+
+        play(path, work)
+
+    def test_a_link_ends_with_the_certificate_of_its_other_end(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b", "c")
+            await path.hears("b", "c", b"before")
+            link = path.transports["b"]._links["c"]
+            link._expires = time.time() - 1
+            await until(lambda: path.transports["b"]._links.get("c") is not link)
+
+        play(path, work)
+
+
+class TestNobodyElse:
+    """Refused, counted, and nothing handed over."""
+
+    def refused(self, path: Path3, own: Path | None, reason: str, count: str) -> None:
+        """By the handshake, or as soon as it is done."""
+
+        async def work() -> None:
+            await path.start("b", "c")
+            await path.hears("b", "c", b"before")
+            b = path.transports["b"]
+            assert b.counts[count] == 0
+
+            def knock() -> bytes:
+                with handshake(path.address["b"], own) as link:
+                    with suppress(OSError):
+                        link.sendall(b"\0\0\0\3lie")
+                    return link.recv(1)
+
+            with suppress(OSError):
+                assert await asyncio.to_thread(knock) == b""
+            await until(lambda: b.counts[count] == 1)
+            assert reason in (b.last_refusal or "")
+            await path.hears("b", "c", b"after")
+            assert {message for _, message in path.heard["b"]} == {b"before", b"after"}
+            assert b.linked == {"c"}
+
+        play(path, work)
+
+    def test_no_certificate(self, path: Path3) -> None:
+        self.refused(path, None, "peer did not return a certificate", "refused")
+
+    def test_another_authority(self, path: Path3) -> None:
+        own = credentials(path, "a", "other", authority=keys.make_authority())
+        self.refused(path, own, "certificate verify failed", "refused")
+
+    def test_an_expired_one(self, path: Path3) -> None:
+        own = credentials(path, "a", "old", now=datetime.now(UTC) - timedelta(days=400))
+        self.refused(path, own, "certificate has expired", "refused")
+
+    def test_a_member_that_is_no_neighbour(self, path: Path3) -> None:
+        self.refused(path, path.folder / "d", "", "strangers")
+
+    def test_older_versions_of_tls(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b")
+
+            def knock() -> None:
+                with handshake(path.address["b"], path.folder / "a", ssl.TLSVersion.TLSv1_2):
+                    pass
+
+            with pytest.raises(ssl.SSLError):
+                await asyncio.to_thread(knock)
+            await until(lambda: path.transports["b"].counts["refused"] == 1)
+            assert "unsupported protocol" in path.transports["b"].last_refusal
+
+        play(path, work)
+
+    @pytest.mark.slow
+    def test_plain_tcp_garbage_and_half_a_handshake(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b")
+            host, _, port = path.address["b"].rpartition(":")
+            open_ones = [socket.create_connection((host, int(port))) for _ in range(100)]
+            for each in open_ones[:20]:
+                each.sendall(os.urandom(1000))
+            b = path.transports["b"]
+            await until(lambda: b.counts["refused"] >= 20)
+            for each in open_ones:
+                each.close()
+            await until(lambda: b.counts["refused"] == 100)
+            await path.start("c")
+            await path.hears("b", "c", b"here")
+
+        play(path, work)
+
+    @pytest.mark.parametrize("impostor", ["another authority", "d"])
+    def test_someone_else_at_the_address_of_a_neighbour(self, path: Path3, impostor: str) -> None:
+        async def work() -> None:
+            own = path.folder / "d"
+            if impostor != "d":
+                own = credentials(path, "a", "other", authority=keys.make_authority())
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(own / "cert.pem", own / "key.pem")
+
+            def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                writer.write(b"\0\0\0\3lie")
+
+            host, _, port = path.address["a"].rpartition(":")
+            server = await asyncio.start_server(greet, host, int(port), ssl=context)
+            async with server:
+                await path.start("b", "c")
+                await path.hears("b", "c", b"here")
+                b = path.transports["b"]
+                if impostor == "d":
+                    await until(lambda: b.counts["strangers"])
+                await asyncio.sleep(0.3)
+                assert b.linked == {"c"}
+                assert {sender for sender, _ in path.heard["b"]} == {"c"}
+
+        play(path, work)
+
+
+class TestTooMuch:
+    """A neighbour that went mad: it has a certificate, and is believed to be who it is."""
+
+    def test_a_hundred_megabytes_half_a_message_and_many(self, path: Path3) -> None:
+        async def work() -> None:
+            heard: list[tuple[str, bytes]] = []
+            b = TlsTransport("b", path.address["b"], {"a": None}, path.folder / "b")
+            path.transports["b"] = b
+            await b.start(keep(heard))
+
+            def talk(data: bytes) -> bytes:
+                with handshake(path.address["b"], path.folder / "a") as link:
+                    with suppress(OSError):
+                        link.sendall(data)
+                    link.settimeout(0.2)
+                    with suppress(OSError):
+                        return link.recv(1)
+                return b""
+
+            await asyncio.to_thread(talk, (100_000_000).to_bytes(4, "big") + b"x" * 1_000_000)
+            assert b.counts["oversized"] == 1
+            await asyncio.to_thread(talk, b"\0\0\0\7half")
+            assert heard == []
+            began = int(time.monotonic())
+            await asyncio.to_thread(talk, b"\0\0\0\4many" * 20_000)
+            await until(lambda: b.counts["dropped"] + b.counts["received"] == 20_000)
+            seconds = int(time.monotonic()) - began + 1
+            await until(lambda: len(heard) == b.counts["received"])
+            assert len(heard) <= MOST_PER_SECOND * seconds
+            assert set(heard) == {("a", b"many")}
+
+        play(path, work)
+
+
+STOPPED = """
+import asyncio, sys
+from fedbandits.live.tls_transport import TlsTransport
+name, listen, neighbour, address, keys = sys.argv[1:]
+
+async def main():
+    transport = TlsTransport(name, listen, {neighbour: address}, keys)
+    await transport.start(lambda sender, message: transport.send(sender, b"answer"))
+    await asyncio.to_thread(sys.stdin.read)
+    await transport.stop()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_neighbour_that_stands_still_holds_up_nobody(path: Path3) -> None:
+    async def work() -> None:
+        await path.start("b", "c")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            STOPPED,
+            "a",
+            path.address["a"],
+            "b",
+            path.address["b"],
+            str(path.folder / "a"),
+            stdin=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        b = path.transports["b"]
+
+        def answered() -> bool:
+            return ("a", b"answer") in path.heard["b"]
+
+        try:
+            await send_until(b, "a", b"?", answered)
+            process.send_signal(signal.SIGSTOP)
+            for turn in range(3000):  # 30 MB: more than sockets and queues hold
+                b.send("a", b"x" * 10_000)
+                if turn % 300 == 0:
+                    await path.hears("c", "b", b"%d" % turn)
+                    await path.hears("b", "c", b"%d" % turn)
+            assert b.counts["unsent"] > 1000
+            await until(lambda: "a" not in b.linked)
+            process.send_signal(signal.SIGCONT)
+            path.heard["b"].clear()
+            await send_until(b, "a", b"?", answered)
+        finally:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+            process.stdin.close()
+            await process.wait()
+
+    play(path, work)
