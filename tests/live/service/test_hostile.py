@@ -116,6 +116,16 @@ def test_other_methods_and_paths(tmp_path: Path) -> None:
     served(tmp_path, play)
 
 
+def test_what_follows_a_refusal_is_not_read(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        long = it.request("/v1/choose", b" " * 60_000).replace(b"Bearer ", b"Bearer not-")
+        got = await it.raw(long)  # returns when the service has closed the connection
+        assert got.startswith(b"HTTP/1.1 401 ")
+        assert got.count(b"HTTP/1.1") == 1
+
+    served(tmp_path, play)
+
+
 def test_long_bodies_are_not_read(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         just = b"{}".ljust(65_536)
