@@ -18,10 +18,21 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import figure1, live, machine, million, movielens, scaling, small, startup, table
+from benchmarks import (
+    figure1,
+    live,
+    machine,
+    million,
+    movielens,
+    scaling,
+    service,
+    small,
+    startup,
+    table,
+)
 from benchmarks.rows import Measure, Row, take
 
-GROUPS = (small, figure1, startup, live, movielens, million, scaling)
+GROUPS = (small, figure1, startup, live, service, movielens, million, scaling)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -333,6 +333,8 @@ def state(rounds: int, observed: int, expired: int = 0) -> StateRecord:
         (state(3, 1, 1), [OPEN, msgspec.structs.replace(CLOSED, absent=(3,))], "none of 3"),
         (state(1, 0), [msgspec.structs.replace(OPEN, arm=3)], "none of 3"),
         (state(1, 0), [msgspec.structs.replace(OPEN, p=bytes(8))], "not drawn from 3 arms"),
+        (state(1, 0), [msgspec.structs.replace(OPEN, would=3)], "none of 3"),
+        (state(2, 1), [OPEN, msgspec.structs.replace(CLOSED, event="x")], "lacks its probability"),
         (state(2, 0), [OPEN, CLOSED], "0 observed"),
     ],
 )

@@ -54,6 +54,15 @@ def test_a_status_every_period(tmp_path: Path) -> None:
     served(tmp_path, play)
 
 
+def test_a_head_alone_is_no_stream(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        async with asyncio.timeout(2):
+            assert (await it.client.head("/v1/events")).status_code == 200
+        assert it.service.events.listening == 0
+
+    served(tmp_path, play)
+
+
 def test_listeners_are_so_many(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         it.service.events._most = 2

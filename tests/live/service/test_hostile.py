@@ -116,6 +116,17 @@ def test_other_methods_and_paths(tmp_path: Path) -> None:
     served(tmp_path, play)
 
 
+def test_what_follows_a_refusal_is_not_read(tmp_path: Path) -> None:
+    async def play(it: Served) -> None:
+        long = it.request("/v1/choose", b" " * 60_000).replace(b"Bearer ", b"Bearer not-")
+        got = await it.raw(long)  # returns when the service has closed the connection
+        assert got.startswith(b"HTTP/1.1 401 ")
+        assert b"connection: close" in got
+        assert got.count(b"HTTP/1.1") == 1
+
+    served(tmp_path, play)
+
+
 def test_long_bodies_are_not_read(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         just = b"{}".ljust(65_536)
@@ -266,16 +277,21 @@ def test_strangers_cannot_take_all_connections(
     monkeypatch.setattr(patience.Patience, "most", 20)
 
     async def play(it: Served) -> None:
-        assert (await it.choose()).status_code == 200  # has shown its token
+        reader, writer = await asyncio.open_connection(it.host, it.port)
+        for _ in range(2):  # has shown its token, and is kept
+            writer.write(it.request("/v1/choose"))
+            assert (await reader.read(4096)).startswith(b"HTTP/1.1 200 ")
+            await asyncio.sleep(0.05)
         held = [await asyncio.open_connection(it.host, it.port) for _ in range(60)]
         await asyncio.sleep(0.1)
-        assert (await it.choose()).status_code == 200
+        writer.write(it.request("/v1/choose"))
+        assert (await reader.read(4096)).startswith(b"HTTP/1.1 200 ")
         assert b"HTTP/1.1 200 " in await it.raw(it.request("/v1/choose"), wait=0.3)
         assert len(it.service._server.server_state.connections) <= 20
         text = (await it.client.get("/metrics")).text
         assert 'connections_cut_total{reason="too many"}' in text
-        for _, writer in held:
-            writer.close()
+        for _, other in [*held, (reader, writer)]:
+            other.close()
 
     served(tmp_path, play)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fedbandits.live.agent import Agent
 from fedbandits.live.group_commit import StoppedError
 
-from .answers import ALWAYS
+from .answers import ALWAYS, answer
 from .bodies import encode
 from .refusals import RefusalError
 
@@ -47,23 +47,23 @@ class Events:
         self._most = listeners
         self._period = period
         self._patience = patience
-        self._ended: asyncio.Event | None = None
+        self._ended = asyncio.Event()
         self.listening = 0
         self.dropped = 0
 
     def end(self) -> None:
         """Let all go."""
-        if self._ended is not None:
-            self._ended.set()
+        self._ended.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One listener, until it goes, falls behind, or the agent stops."""
         if self.listening >= self._most:
             raise RefusalError("too_many", f"{self._most} listen already, and no more may")
         event = self._event()  # of an agent that runs
-        if self._ended is None:
-            self._ended = asyncio.Event()
         headers = [(b"content-type", b"text/event-stream"), *ALWAYS]
+        if scope["method"] == "HEAD":
+            await answer(send, b"", headers)
+            return
         self.listening += 1
         scope["state"]["streams"] = True
         leaves = asyncio.ensure_future(_gone(receive))

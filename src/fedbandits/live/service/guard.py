@@ -77,7 +77,7 @@ class Guard:
         except Exception as error:
             if status:  # half an answer is out: cut it off
                 raise
-            await _refuse(noted, _as_refusal(error, scope))
+            await _refuse(noted, _as_refusal(error, scope), scope["method"])
         finally:
             self._metrics.request(scope["path"], status, self._clock() - began)
 
@@ -122,13 +122,18 @@ def _as_refusal(error: Exception, scope: Scope) -> RefusalError:
     return RefusalError("internal", "a mistake of the service; its log says more")
 
 
-async def _refuse(send: Send, error: RefusalError) -> None:
+_AFTER_BODY = ("malformed", "unknown_ticket", "conflict", "expired", "refused", "stopped")
+"""What is found out when the body has been read."""
+
+
+async def _refuse(send: Send, error: RefusalError, method: str) -> None:
     headers = list(JSON)
     if error.kind == "unauthorised":
         headers.append((b"www-authenticate", b"Bearer"))
     if error.kind == "too_many":
         headers.append((b"retry-after", b"1"))
-    if error.kind in ("too_large", "too_many"):  # nor is the rest of the request read
+    unread = method not in ("GET", "HEAD") and error.kind not in _AFTER_BODY
+    if unread or error.kind == "too_many":  # what else the client sends is not read
         headers.append((b"connection", b"close"))
     await answer(send, encode(Failure(str(error), error.kind)), headers, error.status)
 
@@ -153,6 +158,12 @@ def hosts_of_certificate(certificate: bytes) -> set[str]:
     from cryptography import x509
 
     found = x509.load_pem_x509_certificate(certificate)
-    names: Any = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        names: Any = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        raise ValueError(
+            f"the certificate of {found.subject.rfc4514_string()} names no host (it has no subject "
+            "alternative names), so no client would believe it; `fedbandits live keys` makes one"
+        ) from None
     numbers = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
     return numbers | set(names.get_values_for_type(x509.DNSName))

@@ -203,6 +203,12 @@ def _server(service: Service, listening: socket.socket) -> Any:
             ]
             self.started = True
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """As uvicorn's; and who has not ended by then is cut."""
+            await super().shutdown(sockets)
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+
         async def on_tick(self, counter: int) -> bool:
             """Ten times a second."""
             for connection in list(self.server_state.connections):
