@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +18,15 @@ from fedbandits.config.reading import read_config
 
 from .agent import Agent
 from .federation import Federation, Part
+from .group_commit import StoppedError
 from .transport import Transport
 
 _log = logging.getLogger("fedbandits.live")
 
 KEYS = ("name", "federation", "journal", "keys", "low", "high", "addresses", "service")
+LOOK = 1.0
+"""Seconds between two looks at whether the agent still runs."""
+
 SERVICE = ("address", "token", "tls", "baseline")
 
 
@@ -138,7 +142,11 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
             url = service.url
         _log.info("%s runs%s", site.part.name, f", and serves {url}" if url else "")
         ready(url)
-        await stop.wait()
+        while not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOOK)
+            if not agent.running:  # whoever watches over processes starts it again
+                raise StoppedError(f"{site.part.name} stopped: its store failed")
         _log.info("%s stops", site.part.name)
 
 
