@@ -157,6 +157,7 @@ def test_times_are_rounds_in_order(times: list[int]) -> None:
         simulate_draws([PROBLEM], fb.FedExp3(), GOSSIP, times=times)
 
 
+@pytest.mark.slow
 def test_draws_make_no_curves_that_nobody_reads() -> None:
     found: list[Any] = []
     with interrupts.calm(), precision("float32"):
@@ -167,6 +168,7 @@ def test_draws_make_no_curves_that_nobody_reads() -> None:
     assert found[0].worst_excess is None
 
 
+@pytest.mark.slow
 def test_the_draw_whose_losses_leave_the_range_is_found() -> None:
     """Coins scaled to [0, 1 / high]: only the second of three draws goes beyond 1."""
     draws = [fb.problems.scaled(PROBLEM, low=0, high=high) for high in (1.0, 0.5, 2.0)]

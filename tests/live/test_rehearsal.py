@@ -101,6 +101,7 @@ def test_lockstep_briefly() -> None:
     plays_as_simulated(problem, fb.FedExp3(0.1), fb.gossip.metropolis(fb.networks.path(4)))
 
 
+@pytest.mark.slow
 def test_a_result_in_lockstep_is_that_of_simulate() -> None:
     problem, federation = game(algorithm=fb.FedExp3(0.1))
     live = rehearse(problem, federation, runs=2, seed=5, lockstep=True)
@@ -140,6 +141,7 @@ def test_processes_change_nothing() -> None:
     same(alone, rehearse(problem, federation, BAD, runs=3, seed=1, processes=2))
 
 
+@pytest.mark.slow
 def test_runs_do_not_depend_on_each_other() -> None:
     problem, federation = game()
     one, three = (rehearse(problem, federation, BAD, runs=n, seed=1) for n in (1, 3))
@@ -182,6 +184,7 @@ def test_who_is_not_answered_asks_again() -> None:
     assert sent["messages"] == pytest.approx(4, rel=0.05)
 
 
+@pytest.mark.slow
 def test_who_sends_nothing_sends_nothing() -> None:
     problem, federation = game(algorithm=fb.Exp3())
     live = rehearse(problem, federation, Faults(loss=0.5), seed=5)
@@ -245,6 +248,7 @@ def test_all_learn_in_spite_of_it() -> None:
     assert found.best_arm.agreement == 1
 
 
+@pytest.mark.slow
 def test_live_and_simulated_side_by_side(tmp_path: Path) -> None:
     problem, federation = game()
     live = rehearse(problem, federation, BAD, runs=2)

@@ -168,6 +168,7 @@ def test_plots_are_over_dates_where_there_are_some() -> None:
         assert [np.asarray(line.get_xdata())[-1] for line in ax.lines] == [3, 3]
 
 
+@pytest.mark.slow
 def test_bounds_are_over_rounds() -> None:
     gossip = fb.gossip.max_degree(fb.networks.path(2))
     assert play(make(sales())).plot(bounds=gossip).get_xlabel() == "round $t$"

@@ -53,6 +53,7 @@ def test_losses_are_a_pure_function_of_seed_and_round() -> None:
     assert (np.asarray(a.losses(1)) != np.asarray(a.losses(2))).any()
 
 
+@pytest.mark.slow
 def test_fixed_activation_never_moves() -> None:
     problem = fb.problems.fixed_activation(agents=10, arms=3, horizon=200, active=4, seed=1)
     ever = (problem.block(1, 200) > 0).any(axis=(0, 2))

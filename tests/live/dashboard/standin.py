@@ -143,6 +143,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
         "expired": 45,
         "open_tickets": 300,
         "disagreement": 0.375,
+        "gossips": True,
         "agents": 9,
         "neighbours": {
             "north": neighbour(),

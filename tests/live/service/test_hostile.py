@@ -15,6 +15,8 @@ from fedbandits.live.service.rates import ADDRESSES, Buckets, Rate
 
 from .served import Served, kind_of, served
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["plain", "fast"], autouse=True)
 def parsed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
