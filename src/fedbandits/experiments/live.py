@@ -330,8 +330,8 @@ def findings(found: Found) -> list[str]:
         f"rounds, live agents pay {_each(lossy)} times what they pay without faults; the goal of "
         f"at most {GOAL} is {verdict}.",
         f"{against_alone}: the most is {most.mean:.2f} times its regret ({name}, {family}). "
-        f"{_in_single_draws(found)} Most is paid for {what} ({where}): {dearest.mean:.2f} times ({span(*dearest[1:])}) what is "
-        "paid without faults.",
+        f"{_in_single_draws(found)} Most is paid for {what} ({where}): {dearest.mean:.2f} times "
+        f"({span(*dearest[1:])}) what is paid without faults.",
         "Without a round in common, each agent at a time of its own, they pay "
         f"{_each(apart)} times what the synchronous simulation pays, whose agents exchange once a "
         "round.",
@@ -351,8 +351,8 @@ def _in_single_draws(found: Found) -> str:
         return f"Nor was any of the {len(beyond)} single draws."
     most, name, family = worse[-1]
     return (
-        f"Of the {len(beyond)} single draws {len(worse)} were, by {most:.2f} times at most ({name}, "
-        f"{family})."
+        f"Of the {len(beyond)} single draws {len(worse)} were, by {most:.2f} times at most "
+        f"({name}, {family})."
     )
 
 
