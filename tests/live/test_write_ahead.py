@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import struct
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,11 +79,17 @@ def test_a_commit_that_a_crash_spoiled_is_not_damage(crashed: Crashed, tmp_path:
     assert read_journal(tmp_path / "shop3.db").saved == crashed.commits[-1]
 
 
+def commit_ends(log: bytes) -> list[int]:
+    """Where each commit of a log ends: behind the frames that say how many pages there are now."""
+    starts = range(32, len(log) - FRAME + 1, FRAME)
+    return [start + FRAME for start in starts if struct.unpack_from(">I", log, start + 4)[0]]
+
+
 @pytest.mark.slow
 def test_damage_to_the_log_is_noticed(crashed: Crashed, tmp_path: Path) -> None:
     """Any flip before the last commit is reported: SQLite alone would forget what followed."""
     luck = random.Random(0)
-    last = len(crashed.log) - 3 * FRAME  # the last commit wrote this much at most
+    last = commit_ends(crashed.log)[-2]  # where the last commit begins
     places = [*range(32), *range(32, 32 + 24), *luck.sample(range(last), 60)]
     forgotten = 0
     for place in places:
