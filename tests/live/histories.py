@@ -264,14 +264,15 @@ class History:
         )
         await agent.start()
         self.agents[name] = agent
-        member, life = agent._running(), self.lives[name]
-        keep = member._keep
+        book, life = agent._running().book, self.lives[name]
+        keep = book.keep
 
         def noted(record: TicketRecord) -> None:
             life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
             keep(record)
 
-        member._keep = noted  # type: ignore[method-assign]
+        # Every ticket, also one that nobody was told of: only here is its p still known.
+        book.keep = noted  # type: ignore[method-assign]
 
     async def end(self, name: str) -> None:
         agent = self.agents.pop(name, None)
@@ -390,11 +391,11 @@ def check_member(member: Member, life: Life) -> None:
     for leaf, put_in in ledger.inputs.items():
         z = put_in - sum(edge.flow[leaf] for edge in ledger.edges.values())
         assert np.allclose(ledger.values[leaf], z, rtol=SMALL, atol=SMALL), "z is not I - Σ f"
-    closed = {r.id: r for r in member._closed.values() if r.feedback}
+    closed = {r.id: r for r in member.book.closed.values() if r.feedback}
     for ticket, loss in life.observed.items():
         assert ticket in closed, f"an acknowledged observation of {ticket} is gone"
         assert np.frombuffer(closed[ticket].feedback)[0] == loss
-    gone = set(life.tickets) - member._open.keys() - member._closed.keys()
+    gone = set(life.tickets) - member.book.open.keys() - member.book.closed.keys()
     assert not gone, f"an acknowledged ticket is gone: {gone}"
     if isinstance(member.algorithm, fb.GossipUCB):
         assert np.allclose(ledger.inputs["theta"], member._state.mean, rtol=SMALL, atol=SMALL)

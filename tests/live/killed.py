@@ -15,8 +15,8 @@ from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.live.agent import Agent
 from fedbandits.live.federation import Part
 from fedbandits.live.journal import Journal, read_journal
-from fedbandits.live.member import Expiry
 from fedbandits.live.records import Changes
+from fedbandits.live.ticket_book import Expiry
 from fedbandits.live.tickets import Ticket
 
 SEED = b"killed"

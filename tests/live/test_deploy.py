@@ -15,7 +15,7 @@ import typer
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.live import Agent, Federation, inbox, member, zenoh_config
+from fedbandits.live import Agent, Federation, inbox, ticket_book, zenoh_config
 from fedbandits.live.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
 from fedbandits.live.service.events import Events
@@ -165,7 +165,7 @@ def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
         ("requests a second without it", list(guard.WITHOUT)),
         ("connections at once", [patience.CONNECTIONS]),
         ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
-        ("closed tickets and events", [member.REMEMBERED]),
+        ("closed tickets and events", [ticket_book.REMEMBERED]),
     ],
 )
 def test_limits_on_the_page_are_those_of_the_code(what: str, limits: list[int]) -> None:

@@ -18,8 +18,8 @@ from fedbandits.live.journal.errors import (
     JournalError,
     WriteError,
 )
-from fedbandits.live.member import REMEMBERED
 from fedbandits.live.records import Changes, TicketRecord
+from fedbandits.live.ticket_book import REMEMBERED
 
 from .journals import (
     SEED,

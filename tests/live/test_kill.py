@@ -74,7 +74,7 @@ class Undisturbed:
             self.open.remove(t)
 
     def tickets(self) -> list[TicketRecord]:
-        known = [*self.member._open.values(), *self.member._closed.values()]
+        known = [*self.member.book.open.values(), *self.member.book.closed.values()]
         return sorted(known, key=lambda ticket: ticket.round)
 
 

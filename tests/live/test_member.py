@@ -16,8 +16,8 @@ from fedbandits.live import (
     ObservationError,
     UnknownTicketError,
     UnsuitableError,
+    ticket_book,
 )
-from fedbandits.live import member as member_module
 from fedbandits.live.member import Member
 from fedbandits.live.records import Saved
 from fedbandits.live.suitable import check_suitable
@@ -93,7 +93,7 @@ def test_unknown_tickets_are_refused() -> None:
 
 
 def test_old_closed_tickets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(member_module, "REMEMBERED", 3)
+    monkeypatch.setattr(ticket_book, "REMEMBERED", 3)
     one = member(ALONE)
     tickets = [one.choose(0.0) for _ in range(5)]
     for ticket in tickets:
@@ -241,7 +241,7 @@ def test_an_idle_agent_hears() -> None:
 def test_the_last_closed_are_remembered_longest_also_after_a_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(member_module, "REMEMBERED", 2)
+    monkeypatch.setattr(ticket_book, "REMEMBERED", 2)
     one, kept = member(ALONE), dict[str, Any]()
     first, second, third = (one.choose(0.0) for _ in range(3))
     for ticket in (second, first):  # the first is closed last

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import Agent, Neighbour
+    from .agent import Agent
     from .blocking import BlockingAgent
     from .faults import Away, ClockJump, Faults
     from .federation import Federation, Part
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .rehearsal import rehearse
     from .service import Service, serve
-    from .status import Status
+    from .status import Neighbour, Status
     from .suitable import UnsuitableError
     from .tickets import ChoiceError, ConflictingChoiceError, Ticket
     from .tls_transport import TlsTransport
@@ -53,7 +53,7 @@ _LATER = {
     "Links": "memory",
     "MemoryNetwork": "memory",
     "MemoryStore": "memory",
-    "Neighbour": "agent",
+    "Neighbour": "status",
     "ObservationError": "observations",
     "Part": "federation",
     "Partition": "memory",

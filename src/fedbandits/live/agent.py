@@ -11,8 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
@@ -26,7 +25,7 @@ from .messages import RefusedError
 from .observations import checked_range
 from .pace import REPEATS, Pace
 from .records import Identity
-from .status import NeighbourStatus, Status
+from .status import Neighbour, Status
 from .tickets import OpenTicket, Ticket
 from .transport import Transport
 
@@ -40,24 +39,6 @@ JITTER = 0.1
 
 STRANGERS = "strangers"
 """Under this name refusals of senders who are no neighbours are counted."""
-
-
-class Neighbour(NamedTuple):
-    """What an agent knows of a neighbour.
-
-    Attributes:
-        weight: of the edge.
-        silent_for: seconds since it was last heard from; None if it never was since the start.
-        left: whether it has said goodbye.
-        refused: how many of its messages were not believed.
-        last_refusal: why the last of those was not.
-    """
-
-    weight: float
-    silent_for: float | None
-    left: bool
-    refused: int
-    last_refusal: str | None
 
 
 class Agent:
@@ -165,7 +146,7 @@ class Agent:
 
     def ticket_of(self, event: str) -> str:
         """The id of the ticket that was given out for an event."""
-        return self._running().ticket_of(event)
+        return self._running().book.of_event(event)
 
     def observe(
         self, ticket: str | Ticket, loss: Any = None, *, reward: Any = None
@@ -223,7 +204,7 @@ class Agent:
     @property
     def neighbours(self) -> dict[str, Neighbour]:
         """Who is there, and who has been silent for how long."""
-        now = self._now()
+        member, now = self._running(), self._now()
         return {
             name: Neighbour(
                 edge.weight,
@@ -231,8 +212,9 @@ class Agent:
                 edge.left,
                 self._refused[name],
                 self._why_refused.get(name),
+                member.distance(name),
             )
-            for name, edge in self._running().ledger.edges.items()
+            for name, edge in member.ledger.edges.items()
         }
 
     @property
@@ -273,10 +255,7 @@ class Agent:
             disagreement=member.disagreement,
             gossips=member.gossips,
             agents=self.part.agents,
-            neighbours={
-                name: NeighbourStatus(*each, member.distance(name))
-                for name, each in self.neighbours.items()
-            },
+            neighbours=self.neighbours,
             uptime=now - self._started,
             time=now,
         )
@@ -287,12 +266,7 @@ class Agent:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def __enter__(self) -> BlockingAgent:
@@ -301,12 +275,7 @@ class Agent:
         self._face = BlockingAgent(self)
         return self._face
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._face.stop()
 
     async def start(self) -> None:
@@ -337,7 +306,7 @@ class Agent:
                 uniforms=self._uniforms,
                 now=self._started,
                 # A journal put back from a backup must not give out the ids of before once more.
-                tickets=f"{saved.life}{self._chance.getrandbits(16):04x}",
+                prefix=f"{saved.life}{self._chance.getrandbits(16):04x}",
             )
             self._member = member
             self._commit = GroupCommit(self.name, member.changes, self._store, self._send)

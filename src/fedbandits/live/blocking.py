@@ -12,9 +12,9 @@ from .group_commit import StoppedError
 from .tickets import OpenTicket, Ticket
 
 if TYPE_CHECKING:
-    from .agent import Agent, Neighbour
+    from .agent import Agent
     from .federation import Federation, Part
-    from .status import Status
+    from .status import Neighbour, Status
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from fedbandits.gossip import metropolis
 from fedbandits.gossip.base import Gossip
 from fedbandits.networks import Network
 
-from .member import Expiry
 from .suitable import check_suitable
+from .ticket_book import Expiry
 
 GOSSIP_PERIOD = 0.5
 """Seconds between two exchanges over an edge."""

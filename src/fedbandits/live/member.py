@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
@@ -22,7 +21,6 @@ from .messages import Format, Message, Values, Vector, encode, game_hash, packed
 from .observations import (
     ConflictingObservationError,
     ExpiredTicketError,
-    UnknownTicketError,
     checked_loss,
     losses_of_all,
 )
@@ -36,6 +34,7 @@ from .records import (
     TicketRecord,
 )
 from .suitable import check_suitable
+from .ticket_book import Expiry, TicketBook
 from .tickets import (
     EVENT_LENGTH,
     ChoiceError,
@@ -45,24 +44,8 @@ from .tickets import (
     uniform,
 )
 
-REMEMBERED = 10_000
-"""Closed tickets that an agent remembers, to know an observation that is made twice."""
-
-
 SAME = 1e-6
 """Losses that differ by no more are the same observation, made twice."""
-
-
-class Expiry(NamedTuple):
-    """What becomes of a ticket that is never observed.
-
-    Attributes:
-        after: seconds it stays open; None for ever.
-        loss: charged then; None drops the ticket.
-    """
-
-    after: float | None = None
-    loss: float | None = None
 
 
 class Member:
@@ -81,7 +64,7 @@ class Member:
         uniforms: the number in [0, 1) from which the arm of round t is drawn; by default a keyed
             hash of t.
         now: seconds since 1970; no ticket of the journal is younger.
-        tickets: what their ids begin with; by default the journal's life.
+        prefix: what the ids of tickets begin with; by default the journal's life.
     """
 
     def __init__(
@@ -98,7 +81,7 @@ class Member:
         expiry: Expiry = Expiry(),  # noqa: B008 (a tuple)
         uniforms: Callable[[int], float] | None = None,
         now: float = math.inf,
-        tickets: str | None = None,
+        prefix: str | None = None,
     ) -> None:
         check_suitable(algorithm, len(arms), agents)
         self.name = name
@@ -106,7 +89,7 @@ class Member:
         self.arms = arms
         self.expiry = expiry
         self.observed = self.expired = self.rounds = 0
-        self._prefix = saved.life if tickets is None else tickets
+        self._prefix = saved.life if prefix is None else prefix
         self._number = {arm: i for i, arm in enumerate(arms)}
         self._uniform = uniforms or (lambda t: uniform(saved.seed, t))
         self._incarnation = incarnation
@@ -116,13 +99,9 @@ class Member:
         self._heard: Values = {}
         self._gossips = False
         self._unanswered: set[str] = set()
-        self._open: dict[str, TicketRecord] = {}
-        self._closed: dict[str, TicketRecord] = {}
-        self._events: dict[str, str] = {}
-        self._unsaved: dict[int, TicketRecord] = {}
-        self._forgotten: list[int] = []
+        self.book = TicketBook(name, saved.tickets, now)
         self._learnt = False
-        self._restore(saved, now)
+        self._restore(saved)
         self.adopt(agents, neighbours)
 
     # Choices
@@ -150,7 +129,7 @@ class Member:
         if event is not None:
             if not 1 <= len(event) <= EVENT_LENGTH:
                 raise ChoiceError(f"an event has 1 to {EVENT_LENGTH} letters, not {len(event)}")
-            if event in self._events:
+            if event in self.book.events:
                 return self._again(event, absent, played)
         t = self.rounds + 1
         p = self.distribution(t)
@@ -176,18 +155,9 @@ class Member:
             event=event or "",
             would=would,
         )
-        self._keep(record)
+        self.book.keep(record)
         self._learnt = True
         return self._ticket(record)
-
-    def ticket_of(self, event: str) -> str:
-        """The id of the ticket that was given out for an event."""
-        if event not in self._events:
-            raise UnknownTicketError(
-                f"{self.name} knows no event {event!r}: nothing was chosen for it, or its ticket "
-                f"was closed more than {REMEMBERED:,} tickets ago"
-            )
-        return self._events[event]
 
     def observe(self, ticket: str, loss: Any, now: float) -> None:
         """Learn from the loss of a choice; the same again changes nothing.
@@ -199,7 +169,7 @@ class Member:
             now: seconds since 1970.
         """
         self.expire(now)
-        record = self._open.get(ticket)
+        record = self.book.open.get(ticket)
         if record is None:
             self._check_again(ticket, loss)
             return
@@ -211,14 +181,10 @@ class Member:
         """Close the tickets whose time is over."""
         if self.expiry.after is None:
             return
-        # Tickets are in the order in which they were given out, and all live as long.
-        while self._open:
-            record = next(iter(self._open.values()))
-            if now - record.issued < self.expiry.after:
-                break
+        while (record := self.book.oldest()) and now - record.issued >= self.expiry.after:
             self.expired += 1
             if self.expiry.loss is None:
-                self._close(record, "expired", b"")
+                self._close(record, b"", "expired")
             else:
                 full = self.algorithm.feedback == "full"
                 loss = np.full(len(self.arms) if full else 1, self.expiry.loss)
@@ -232,7 +198,7 @@ class Member:
 
     def drawn_from(self, ticket: str) -> Vector:
         """What an open ticket's arm was drawn from, `[K]`."""
-        return np.frombuffer(self._open[ticket].p)
+        return np.frombuffer(self.book.open[ticket].p)
 
     @property
     def recommended(self) -> str:
@@ -248,13 +214,13 @@ class Member:
                 float(np.frombuffer(record.p)[record.arm]),
                 now - record.issued,
             )
-            for record in self._open.values()
+            for record in self.book.open.values()
         ]
 
     @property
     def open_tickets(self) -> int:
         """How many choices wait for their loss."""
-        return len(self._open)
+        return len(self.book.open)
 
     # Gossip
 
@@ -263,7 +229,7 @@ class Member:
         """Whether averages may move: not while first rounds overwrite what was received."""
         if not self._gossips:
             first = self.algorithm.rounds_before_gossip(len(self.arms))
-            waiting = any(record.round <= first for record in self._open.values())
+            waiting = any(record.round <= first for record in self.book.open.values())
             self._gossips = self.rounds >= first and not waiting
         return self._gossips
 
@@ -336,11 +302,9 @@ class Member:
             neighbour: _edge_record(edge) if (edge := self.ledger.edges.get(neighbour)) else None
             for neighbour in self.ledger.changed
         }
-        found = Changes(state, edges, list(self._unsaved.values()), self._forgotten)
         self._learnt = False
         self.ledger.changed = set()
-        self._unsaved, self._forgotten = {}, []
-        return found
+        return Changes(state, edges, *self.book.changes())
 
     # What the above is made of
 
@@ -389,8 +353,8 @@ class Member:
 
     def _again(self, event: str, absent: tuple[int, ...], played: int | None) -> Ticket:
         """The ticket of an event that was chosen for before."""
-        ticket = self._events[event]
-        record = self._open.get(ticket) or self._closed[ticket]
+        ticket = self.book.events[event]
+        record = self.book.open.get(ticket) or self.book.closed[ticket]
         if played is not None:
             absent = self._beside(played, absent)
         if (record.absent, record.would >= 0) != (absent, played is not None):
@@ -419,12 +383,7 @@ class Member:
 
     def _check_again(self, ticket: str, loss: Any) -> None:
         """An observation of a ticket that is not open: in order only if it is the same again."""
-        record = self._closed.get(ticket)
-        if record is None:
-            raise UnknownTicketError(
-                f"{self.name} knows no ticket {ticket!r}: it is another agent's, or was closed "
-                f"more than {REMEMBERED:,} tickets ago"
-            )
+        record = self.book.closed_ticket(ticket)
         if record.status == "expired":
             raise ExpiredTicketError(
                 f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
@@ -458,7 +417,7 @@ class Member:
         self.ledger.put(self.algorithm.message(state))
         self._state = state
         self._learnt = True
-        self._close(record, status, feedback.tobytes())
+        self._close(record, feedback.tobytes(), status)
 
     def _hear(self) -> None:
         """Let the algorithm know what has come from neighbours since."""
@@ -466,39 +425,11 @@ class Member:
             self._heard = self.ledger.values
             self._state = self.algorithm.hear(self._state, self._heard)
 
-    def _keep(self, record: TicketRecord) -> None:
-        self._open[record.id] = record
-        if record.event:
-            self._events[record.event] = record.id
-        self._unsaved[record.round] = record
-
-    def _close(self, record: TicketRecord, status: Status, feedback: bytes) -> None:
-        # Should the event be chosen for again, it is told with which probability.
-        p = record.p[8 * record.arm :][:8] if record.event else b""
-        closed = msgspec.structs.replace(
-            record,
-            status=status,
-            feedback=feedback,
-            p=p,
-            closed=self.observed + self.expired,
-        )
-        del self._open[record.id]
-        self._closed[record.id] = self._unsaved[record.round] = closed
+    def _close(self, record: TicketRecord, feedback: bytes, status: Status) -> None:
+        self.book.close(record, feedback, status, self.observed + self.expired)
         self._learnt = True
-        if len(self._closed) > REMEMBERED:
-            oldest = self._closed.pop(next(iter(self._closed)))
-            self._events.pop(oldest.event, None)
-            self._unsaved.pop(oldest.round, None)
-            self._forgotten.append(oldest.round)
 
-    def _restore(self, saved: Saved, now: float) -> None:
-        # A clock that was ahead when a ticket was given out must not keep it open for long.
-        known = [msgspec.structs.replace(t, issued=min(t.issued, now)) for t in saved.tickets]
-        self._open = {t.id: t for t in sorted(known, key=lambda t: t.issued) if t.status == "open"}
-        self._closed = {
-            t.id: t for t in sorted(known, key=lambda t: t.closed) if t.status != "open"
-        }
-        self._events = {t.event: t.id for t in known if t.event}
+    def _restore(self, saved: Saved) -> None:
         edges = {
             neighbour: fresh_edge(
                 self.form, 0.0, owns(self.name, neighbour), kept.incarnation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class NeighbourStatus(msgspec.Struct, frozen=True):
+class Neighbour(msgspec.Struct, frozen=True):
     """A neighbour, as an agent sees it.
 
     Attributes:
@@ -61,6 +61,6 @@ class Status(msgspec.Struct, frozen=True):
     disagreement: float
     gossips: bool
     agents: int
-    neighbours: dict[str, NeighbourStatus]
+    neighbours: dict[str, Neighbour]
     uptime: float
     time: float

@@ -22,7 +22,7 @@ from typing import Any
 
 from .inbox import Inbox
 from .keys import KeysError, check_member, member_named
-from .ledger import owns
+from .links import opens, reachable, stamp
 from .transport import Receive
 
 _log = logging.getLogger("fedbandits.live")
@@ -85,7 +85,7 @@ class TlsTransport:
     ) -> None:
         self.name = name
         self.listen = listen
-        self.neighbours = dict(neighbours)
+        self.neighbours = reachable(name, listen, neighbours)
         self.keys = Path(keys)
         names = ("sent", "unsent", "received", "dropped", "refused", "strangers", "oversized")
         self.counts: Counter[str] = Counter(dict.fromkeys([*names, "reloads"], 0))
@@ -99,11 +99,7 @@ class TlsTransport:
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
         self._handshakes = 0
-        if name in neighbours:
-            raise ValueError(f"{name!r} is no neighbour of itself")
-        for neighbour, address in neighbours.items():
-            if listen is None and address is None:
-                raise ValueError(f"neither {name!r} nor {neighbour!r} can be reached by the other")
+        for address in self.neighbours.values():
             if address is not None:
                 _host_and_port(address)
 
@@ -117,7 +113,7 @@ class TlsTransport:
             self._await_links(self._socket)
         self.inbox = Inbox(receive, self.counts)
         for neighbour, address in self.neighbours.items():
-            if address is not None and (self.listen is None or owns(self.name, neighbour)):
+            if address is not None and opens(self.name, self.listen, neighbour, address):
                 self._begin(self._keep_open(neighbour, address))
         self._begin(self._look_after())
 
@@ -243,7 +239,7 @@ class TlsTransport:
 
     async def _look_after(self) -> None:
         """Show signs of life, cut what shows none, and take a renewed certificate."""
-        taken = seen = self._stamp()
+        taken = seen = stamp(self.keys)
         looked = time.monotonic()
         while True:
             await asyncio.sleep(min(HEARTBEAT, self._check, self.silence / 4))
@@ -254,7 +250,7 @@ class TlsTransport:
                     link.send(b"")
             if time.monotonic() - looked < self._check:
                 continue
-            looked, now = time.monotonic(), self._stamp()
+            looked, now = time.monotonic(), stamp(self.keys)
             if now == seen != taken:
                 taken = now
                 try:
@@ -269,15 +265,6 @@ class TlsTransport:
         self._server, self._client = (
             _context(self.keys, side) for side in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         )
-
-    def _stamp(self) -> list[tuple[int, int]]:
-        """What changes when the files do."""
-        found = []
-        for name in ("ca.pem", "cert.pem", "key.pem"):
-            with suppress(OSError):
-                status = (self.keys / name).stat()
-                found.append((status.st_mtime_ns, status.st_ino))
-        return found
 
 
 class _Link(asyncio.Protocol):

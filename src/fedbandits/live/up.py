@@ -20,9 +20,6 @@ import numpy as np
 from .client import Client, ServiceError
 from .federation import Federation
 
-PACE = 0.5
-"""Seconds between two choices of an agent."""
-
 PATIENCE = 60.0
 """Seconds that all processes have to come up."""
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from .inbox import Inbox
 from .keys import KeysError, check_member, member_named
-from .ledger import owns
+from .links import opens, reachable, stamp
 from .transport import Receive
 from .zenoh_config import MOST_BYTES, key, session_config
 
@@ -77,7 +77,7 @@ class ZenohTransport:
     ) -> None:
         self.name = name
         self.listen = listen
-        self.neighbours = _checked(name, listen, neighbours)
+        self.neighbours = reachable(name, listen, neighbours)
         self.keys = Path(keys)
         names = ("sent", "received", "dropped", "strangers", "reopened", "reloads")
         self.counts: Counter[str] = Counter(dict.fromkeys(names, 0))
@@ -141,7 +141,7 @@ class ZenohTransport:
         if self._inbox is None:
             raise RuntimeError(f"the transport of {self.name} is not running")
         if neighbours is not None:
-            neighbours = _checked(self.name, self.listen, neighbours)
+            neighbours = reachable(self.name, self.listen, neighbours)
         check_member(self.keys, self.name)
         await asyncio.to_thread(self._close)
         if neighbours is not None:
@@ -157,9 +157,7 @@ class ZenohTransport:
 
     def _opens(self, neighbour: str) -> bool:
         """Whether this end opens the link to a neighbour: one of the two does."""
-        if self.neighbours[neighbour] is None:
-            return False
-        return self.listen is None or owns(self.name, neighbour)
+        return opens(self.name, self.listen, neighbour, self.neighbours[neighbour])
 
     def _served(self, name: str) -> list[str]:
         """Whose messages come and go over a session."""
@@ -244,10 +242,10 @@ class ZenohTransport:
 
     async def _look_after(self) -> None:
         """Reload when the certificate changes, and open anew what is silent."""
-        taken = seen = self._stamp()
+        taken = seen = stamp(self.keys)
         while True:
             await asyncio.sleep(self._check)
-            now = self._stamp()
+            now = stamp(self.keys)
             try:
                 # A file that was just written may be one of several.
                 if now == seen != taken:
@@ -273,24 +271,3 @@ class ZenohTransport:
             if self._opens(neighbour) and silent > self._silence:
                 await asyncio.to_thread(self._reopen, neighbour)
                 self.counts["reopened"] += 1
-
-    def _stamp(self) -> list[tuple[int, int]]:
-        """What changes when the files do."""
-        found = []
-        for name in ("ca.pem", "cert.pem", "key.pem"):
-            with suppress(OSError):
-                status = (self.keys / name).stat()
-                found.append((status.st_mtime_ns, status.st_ino))
-        return found
-
-
-def _checked(
-    name: str, listen: str | None, neighbours: Mapping[str, str | None]
-) -> dict[str, str | None]:
-    """Neighbours that can be reached, or can reach this one."""
-    if name in neighbours:
-        raise ValueError(f"{name!r} is no neighbour of itself")
-    for neighbour, address in neighbours.items():
-        if listen is None and address is None:
-            raise ValueError(f"neither {name!r} nor {neighbour!r} can be reached by the other")
-    return dict(neighbours)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 import fedbandits
-from fedbandits.live.status import NeighbourStatus, Status
+from fedbandits.live.status import Neighbour, Status
 
 PAGE = Path(fedbandits.__file__).parent / "live" / "dashboard"
 POLICY = "default-src 'self'; style-src 'self'; script-src 'self'"
@@ -117,7 +117,7 @@ def serve(event: Any) -> Iterator[Service]:
         server.server_close()
 
 
-def neighbour(silent_for: float | None = 0.4, **changes: Any) -> NeighbourStatus:
+def neighbour(silent_for: float | None = 0.4, **changes: Any) -> Neighbour:
     usual: dict[str, Any] = {
         "weight": 0.25,
         "silent_for": silent_for,
@@ -126,7 +126,7 @@ def neighbour(silent_for: float | None = 0.4, **changes: Any) -> NeighbourStatus
         "last_refusal": None,
         "disagreement": None if silent_for is None else 0.12,
     }
-    return NeighbourStatus(**usual | changes)
+    return Neighbour(**usual | changes)
 
 
 def status(name: str = "centre", **changes: Any) -> Status:

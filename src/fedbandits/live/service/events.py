@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from fedbandits.live.agent import Agent
 from fedbandits.live.group_commit import StoppedError
 
 from .answers import ALWAYS, answer
@@ -26,11 +25,18 @@ PATIENCE = 5.0
 """Seconds that a listener may take to make room for an event; then it is dropped."""
 
 
+class Tells(Protocol):
+    """An agent, or whatever else has a status."""
+
+    def status(self) -> Any:
+        """What is told."""
+
+
 class Events:
     """Everyone who listens.
 
     Args:
-        agent: whose status is told.
+        source: whose status is told.
         listeners: at most.
         period: seconds between two events.
         patience: seconds until one who does not read is dropped.
@@ -38,12 +44,12 @@ class Events:
 
     def __init__(
         self,
-        agent: Agent,
+        source: Tells,
         listeners: int = LISTENERS,
         period: float = PERIOD,
         patience: float = PATIENCE,
     ) -> None:
-        self._agent = agent
+        self._source = source
         self._most = listeners
         self._period = period
         self._patience = patience
@@ -96,7 +102,7 @@ class Events:
         await send({"type": "http.response.body", "body": b""})
 
     def _event(self) -> bytes:
-        return b"event: status\ndata: %b\n\n" % encode(self._agent.status())
+        return b"event: status\ndata: %b\n\n" % encode(self._source.status())
 
 
 async def _gone(receive: Receive) -> None:

@@ -42,7 +42,7 @@ class FederationView:
     def __init__(self, tell: Tell, token: str) -> None:
         from starlette.routing import Route, Router
 
-        self._events = Events(_View(tell))  # type: ignore[arg-type]
+        self._events = Events(_View(tell))
         routes = [
             Route("/v1/federation", Get(lambda: encode(tell())), methods=["GET"]),
             Route("/v1/events", self._events, methods=["GET"]),
@@ -53,7 +53,7 @@ class FederationView:
             )
         hosts = {"localhost", "127.0.0.1"}
         router = Router(routes, redirect_slashes=False)
-        self._app = Guard(router, token, hosts, _Uncounted())  # type: ignore[arg-type]
+        self._app = Guard(router, token, hosts, _Uncounted())
         self._server: Any = None
         self._task: asyncio.Task[None] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .answers import JSON, GoneError, answer
 from .bearer import shown
@@ -16,14 +16,19 @@ from .refusals import Failure, RefusalError, refusal
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from .metrics import Metrics
-
 _log = logging.getLogger("fedbandits.live.service")
 
 WITH_TOKEN = Rate(each=5_000, all=10_000)
 WITHOUT = Rate(each=50, all=200)
 
 HEALTH = "/healthz"
+
+
+class Counts(Protocol):
+    """What is told of every request."""
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        """One that is over."""
 
 
 class Guard:
@@ -44,7 +49,7 @@ class Guard:
         app: ASGIApp,
         token: str,
         hosts: Collection[str],
-        metrics: Metrics,
+        metrics: Counts,
         with_token: Rate = WITH_TOKEN,
         without: Rate = WITHOUT,
         clock: Callable[[], float] = monotonic,
