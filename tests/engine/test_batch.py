@@ -148,6 +148,7 @@ def test_a_checkpoint_that_cannot_be_written_is_the_disks_fault(
 
 def test_against_is_checked_before_anything_is_played() -> None:
     with pytest.raises(ValueError, match="against must be 'current' or 'final', not 'foo'"):
+        # A word that types forbid, and that a configuration file may still hold.
         simulate_each(PROBLEM, [fb.Exp3(0.1)], runs=2, against="foo")  # type: ignore[arg-type]
 
 

@@ -238,6 +238,7 @@ def test_what_a_transport_counts_is_told(tmp_path: Path) -> None:
 def test_the_document_is_served_and_names_every_path(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         assert (await it.client.get("/openapi.json")).json() == DOCUMENT
+        # The guard holds any application; that this one is a router is this test's to know.
         routes = {
             (route.path, method.lower())
             for route in it.service.guard._app.routes  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ async def output_of(*command: str | Path) -> str:
     return out.decode()
 
 
+# curl and Node are programs, which no extra of ours can bring; where one is missing it is said.
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_shell(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
