@@ -112,13 +112,12 @@ def keep(heard: list[tuple[str, bytes]]) -> Receive:
     return lambda sender, message: heard.append((sender, message))
 
 
-def credentials(path: Path3, name: str, folder: str, **options: Any) -> Path:
-    """A folder with a certificate of `name` that differs from the true one."""
-    authority = options.pop("authority", None) or keys.read_authority(path.folder)
+def credentials(folder: Path, name: str, place: Path, **options: Any) -> Path:
+    """A certificate of `name` that differs from the true one in the folder of all keys."""
+    authority = options.pop("authority", None) or keys.read_authority(folder)
     pair = keys.make_member(authority, name, **options)
-    place = path.folder / folder
     place.mkdir()
-    (place / "ca.pem").write_bytes((path.folder / "ca.pem").read_bytes())
+    (place / "ca.pem").write_bytes((folder / "ca.pem").read_bytes())
     (place / "cert.pem").write_bytes(pair.certificate)
     (place / "key.pem").write_bytes(pair.key)
     return place
@@ -126,9 +125,19 @@ def credentials(path: Path3, name: str, folder: str, **options: Any) -> Path:
 
 @contextmanager
 def handshake(
-    address: str, own: Path | None, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+    address: str,
+    own: Path | None,
+    newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    called: str | None = None,
 ) -> Iterator[ssl.SSLSocket]:
-    """A link by Python's TLS, which says why it was refused."""
+    """A link by Python's TLS, which believes anybody.
+
+    Args:
+        address: where to.
+        own: the folder with the certificate to show.
+        newest: version of TLS.
+        called: the name of the server that is asked for.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -138,6 +147,6 @@ def handshake(
     host, _, port = address.rpartition(":")
     with (
         socket.create_connection((host, int(port)), timeout=5) as connection,
-        context.wrap_socket(connection) as link,
+        context.wrap_socket(connection, server_hostname=called) as link,
     ):
         yield link
