@@ -162,6 +162,52 @@ def keys(
 
 
 @live_app.command()
+def join(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    name: Annotated[str, typer.Argument(help="Of the new member.")],
+    link: Annotated[list[str], typer.Option(metavar="MEMBER", help="Whom it hears; repeatable.")],
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where its neighbours reach it, if they can."),
+    ] = None,
+) -> None:
+    """Put a member into a federation's file, and say what to do next.
+
+    The file's comments and layout stay, and its version is raised by one.
+
+    \b
+    Example:
+      fedbandits live join federation.toml west --link north --address west.example:7447
+    """  # noqa: D301
+    from fedbandits.live import membership
+
+    for line in tables.join_lines(
+        federation, name, membership.join(federation, name, link, address)
+    ):
+        say(line)
+
+
+@live_app.command()
+def leave(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    name: Annotated[str, typer.Argument(help="Of the member that goes.")],
+) -> None:
+    """Take a member out of a federation's file, and say what to do next.
+
+    Refused where the member is the only way between others. The file's comments and layout stay,
+    and its version is raised by one.
+
+    \b
+    Example:
+      fedbandits live leave federation.toml west
+    """  # noqa: D301
+    from fedbandits.live import membership
+
+    for line in tables.leave_lines(federation, name, membership.leave(federation, name)):
+        say(line)
+
+
+@live_app.command()
 def agent(
     file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="One member's file.")],
 ) -> None:

@@ -244,6 +244,7 @@ class Agent:
         return Status(
             name=self.name,
             version=__version__,
+            federation_version=self.part.version,
             algorithm=type(self.part.algorithm).__name__,
             arms=self.part.arms,
             probabilities=tuple(p.tolist()),

@@ -32,6 +32,7 @@ class Status(msgspec.Struct, frozen=True):
     Attributes:
         name: of the agent.
         version: of fedbandits.
+        federation_version: of the federation's file that it has.
         algorithm: its name.
         arms: their names.
         probabilities: what the next choice is drawn from, in the order of the arms.
@@ -50,6 +51,7 @@ class Status(msgspec.Struct, frozen=True):
 
     name: str
     version: str
+    federation_version: int
     algorithm: str
     arms: tuple[str, ...]
     probabilities: tuple[float, ...]

@@ -134,6 +134,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
     usual: dict[str, Any] = {
         "name": name,
         "version": "1.2.3",
+        "federation_version": 3,
         "algorithm": "FedExp3",
         "arms": ("tea", "coffee", "cocoa"),
         "probabilities": (0.125, 0.25, 0.625),
