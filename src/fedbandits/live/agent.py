@@ -8,7 +8,7 @@ import logging
 import math
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -103,7 +103,8 @@ class Agent:
         self._ticking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard_at: dict[str, float] = {}
-        self._refused: Counter[str] = Counter()
+        self._refused: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._other_file: set[str] = set()
         self._why_refused: dict[str, str] = {}
         self._pace = Pace(self.part.gossip_period)
         self.would: Counter[str] = Counter()
@@ -210,7 +211,8 @@ class Agent:
                 edge.weight,
                 now - self._heard_at[name] if name in self._heard_at else None,
                 edge.left,
-                self._refused[name],
+                self._refused[name].total(),
+                dict(self._refused[name]),
                 self._why_refused.get(name),
                 member.distance(name),
             )
@@ -490,9 +492,15 @@ class Agent:
             answer = self._member.receive(sender, payload, exchange=granted)
         except RefusedError as error:
             known = sender if sender in self.part.neighbours else STRANGERS
-            self._refused[known] += 1
+            self._refused[known][error.reason] += 1
             self._why_refused[known] = str(error)
+            if error.reason == "file" and known not in self._other_file:
+                self._other_file.add(known)  # once, until they agree again
+                _log.warning("%s: %s", self.name, error)
+            if error.reason == "file":
+                self._commit.post(self._member.objection(sender))
             return
+        self._other_file.discard(sender)
         self._heard_at[sender] = self._now()
         if answer:
             self._commit.post(answer)

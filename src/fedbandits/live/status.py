@@ -13,6 +13,9 @@ class Neighbour(msgspec.Struct, frozen=True):
         silent_for: seconds since it was last heard from; None if never since the start.
         left: whether it has said goodbye.
         refused: how many of its messages were not believed.
+        reasons: how many of those for which reason: `file` if it has another file of the
+            federation, which says otherwise of the edge; `game` if it plays other arms or another
+            algorithm; `protocol` if it has another version; `ledger`; `message` if it was none.
         last_refusal: why the last of those was not.
         disagreement: the largest difference between its estimates and the agent's; None if it was
             never heard from.
@@ -22,6 +25,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     silent_for: float | None
     left: bool
     refused: int
+    reasons: dict[str, int]
     last_refusal: str | None
     disagreement: float | None
 

@@ -123,6 +123,7 @@ def neighbour(silent_for: float | None = 0.4, **changes: Any) -> Neighbour:
         "silent_for": silent_for,
         "left": False,
         "refused": 0,
+        "reasons": {},
         "last_refusal": None,
         "disagreement": None if silent_for is None else 0.12,
     }
