@@ -14,7 +14,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.live import Agent, Federation, StoppedError, Ticket
 from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
-from fedbandits.live.messages import Report, encode, packed
+from fedbandits.live.messages import VERSION, Report, Terms, encode, packed
 from fedbandits.live.records import Changes
 from fedbandits.live.virtual_clock import StuckError, run_virtual
 
@@ -343,11 +343,12 @@ def test_a_flood_of_reports_moves_no_more_than_a_few() -> None:
         moved = []
         for number in range(1000):
             lie = Report(
-                1,
+                VERSION,
                 owner._running().form.game,
                 edge.other + 1,
                 edge.incarnation,
                 number,
+                Terms(0.5, 1.0),
                 packed({"z": np.full(3, -1e6)}),
             )
             owner._receive(liar, encode(lie))

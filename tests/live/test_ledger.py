@@ -182,10 +182,10 @@ def test_clipping_bounds_what_is_moved_and_keeps_the_mean() -> None:
 
 def test_an_owner_that_moves_more_than_the_limit_is_refused() -> None:
     owner, other = pair(clip=1.0)
-    owner.clip = None
-    put(owner, [100.0, 0.0])
+    sent = answer(owner, report(other))
+    lie = msgspec.structs.replace(sent, flow=packed({"z": np.array([25.0, 0.0])}))
     with pytest.raises(RefusedError, match="both ends start this edge anew"):
-        other.receive(owner.name, answer(owner, report(other)))
+        other.receive(owner.name, lie)
     np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
     assert other.edges[owner.name].heard is None
 
@@ -280,3 +280,63 @@ def test_owners_are_spread_about_evenly() -> None:
     names = [f"agent{i}" for i in range(100)]
     owned = sum(owns(one, other) for one in names for other in names if one < other)
     assert 0.4 < owned / (100 * 99 / 2) < 0.6
+
+
+@pytest.mark.parametrize("first", ["owner", "other"])
+@pytest.mark.parametrize(("weight", "clip"), [(0.4, None), (0.25, 30.0)])
+def test_ends_with_other_files_refuse_each_other_and_then_go_on(
+    first: str, weight: float, clip: float | None
+) -> None:
+    """Nothing moves while they disagree; then the flow goes on where it was, by the new terms."""
+    owner, other = pair(weight=0.25)
+    put(owner, [8.0, 0.0])
+    exchanged(owner, other)
+    under_way = answer(owner, report(other))  # moved, and not yet applied
+    ends = [owner, other] if first == "owner" else [other, owner]
+
+    def adopt(end: Ledger) -> None:
+        [neighbour] = end.edges
+        end.connect(neighbour, weight, 99)
+        end.clip = clip
+
+    adopt(ends[0])
+    flows = [end.edges[next(iter(end.edges))] for end in (owner, other)]
+    with pytest.raises(RefusedError, match="another file") as found:
+        answer(owner, report(other))
+    assert found.value.reason == "file"
+    if first == "other":  # it comes too late; an owner that adopts first has sent it before
+        with pytest.raises(RefusedError, match="another file"):
+            other.receive(owner.name, under_way)
+    assert [end.edges[next(iter(end.edges))] for end in (owner, other)] == flows
+    adopt(ends[1])
+    before = owner.edges[other.name]
+    exchanged(owner, other)
+    # The flow under way arrives first, and the next exchange moves by the new weight.
+    np.testing.assert_array_equal(other.edges[owner.name].flow["z"], -before.flow["z"])
+    difference = (owner.values["z"] - other.values["z"])[0]
+    exchanged(owner, other)
+    moved = owner.edges[other.name].flow["z"][0] - before.flow["z"][0]
+    assert moved == pytest.approx(weight * difference)
+    assert owner.edges[other.name].sequence == before.sequence + 1
+    np.testing.assert_allclose(owner.values["z"] + other.values["z"], [8.0, 0.0], atol=1e-12)
+
+
+def test_the_last_digits_of_a_weight_are_no_other_file() -> None:
+    owner, other = pair(weight=0.25)
+    other.connect(owner.name, 0.25 * (1 + 1e-6), 99)
+    put(owner, [8.0, 0.0])
+    exchanged(owner, other)
+    assert owner.values["z"][0] == 6.0
+
+
+def test_a_goodbye_is_heard_by_who_has_another_file() -> None:
+    owner, other = pair(weight=0.25)
+    put(owner, [8.0, 0.0])
+    exchanged(owner, other)
+    owner.connect(other.name, 0.4, 99)
+    other.leave({owner.name: 30})
+    [(_, goodbye)] = other.goodbyes()
+    other.receive(owner.name, answer(owner, goodbye))
+    assert not other.untold
+    assert (owner.values["z"] == [8.0, 0.0]).all()
+    assert (other.values["z"] == 0).all()

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.messages import RefusedError, Report, encode, packed
+from fedbandits.live.messages import VERSION, RefusedError, Report, Terms, encode, packed
 
 from .members import exchange, member, members
 
 PAIR = Federation(("tea", "coffee"), fb.networks.path(2), algorithm=fb.GossipUCB())
+
+TERMS = Terms(0.5, None)
 
 
 def values(theta: list[float]) -> dict[str, bytes]:
@@ -25,7 +27,7 @@ def values(theta: list[float]) -> dict[str, bytes]:
 
 def report(**other: Any) -> Report:
     """A report as agent2 might send it."""
-    sent = Report(1, member(PAIR).form.game, 5, 0, 0, values([0, 0]))
+    sent = Report(VERSION, member(PAIR).form.game, 5, 0, 0, TERMS, values([0, 0]))
     return msgspec.structs.replace(sent, **other)
 
 
@@ -58,8 +60,12 @@ def test_a_good_one_is_answered() -> None:
         (b"\xc1", "no message"),
         (encode(report()).replace(b"theta", b"th\xffta"), "no message"),
         (b"x" * 10_000, "10,000 bytes"),
-        (encode(report(version=2)), "protocol 2"),
+        (encode(report(version=1)), "protocol 1"),
         (encode(report(game=b"12345678")), "another game"),
+        (encode(report(terms=Terms(0.4, None))), "another file.*weight 0.4 there and 0.5 here"),
+        (encode(report(terms=Terms(0.5, 9.0))), "another file.*clip 9 there and none here"),
+        (encode(report(terms=Terms(np.nan, None))), "another file"),
+        (encode(report(terms=Terms(-0.5, None))), "another file"),
         (encode(report(values={})), "where"),
         (encode(report(values=values([0, 0, 0]))), "24 bytes"),
         (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "where"),
@@ -114,5 +120,5 @@ def test_messages_stay_below_the_limit(algorithm: Any, arms: int) -> None:
         exchange(everyone)
     for one in everyone.values():
         for neighbour in one.ledger.edges:
-            sent = encode(one.ledger._message(neighbour))
+            sent = encode(one.ledger.state(neighbour))
             assert len(sent) + 16 <= one.form.most_bytes

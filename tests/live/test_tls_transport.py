@@ -269,11 +269,15 @@ class TestNobodyElse:
         self.refused(path, own, "certificate verify failed", "refused")
 
     def test_an_expired_one(self, path: Path3) -> None:
-        own = credentials(path.folder, "a", path.folder / "old", now=datetime.now(UTC) - timedelta(days=400))
+        own = credentials(
+            path.folder, "a", path.folder / "old", now=datetime.now(UTC) - timedelta(days=400)
+        )
         self.refused(path, own, "certificate has expired", "refused")
 
     def test_one_that_is_not_yet_valid(self, path: Path3) -> None:
-        own = credentials(path.folder, "a", path.folder / "early", now=datetime.now(UTC) + timedelta(days=2))
+        own = credentials(
+            path.folder, "a", path.folder / "early", now=datetime.now(UTC) + timedelta(days=2)
+        )
         self.refused(path, own, "certificate is not yet valid", "refused")
 
     def test_a_member_that_is_no_neighbour(self, path: Path3) -> None:
@@ -368,7 +372,9 @@ class TestNobodyElse:
         async def work() -> None:
             own = path.folder / impostor
             if impostor == "another authority":
-                own = credentials(path.folder, "a", path.folder / "other", authority=keys.make_authority())
+                own = credentials(
+                    path.folder, "a", path.folder / "other", authority=keys.make_authority()
+                )
 
             def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 writer.write(b"\0\0\0\3lie")

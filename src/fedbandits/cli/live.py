@@ -51,6 +51,26 @@ def show(
 
 
 @live_app.command()
+def backup(
+    journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
+    copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
+) -> None:
+    """Copy a journal, also while its agent runs: one moment of it, read and checked.
+
+    All that was acknowledged before is in the copy, which appears whole or not at all.
+
+    \b
+    Example:
+      fedbandits live backup north.db backups/north-monday.db
+    """  # noqa: D301
+    from fedbandits.live.journal import back_up
+
+    saved = back_up(journal, copy).saved
+    rounds = 0 if saved.state is None else saved.state.rounds
+    say(f"{copy} holds {tables.counted(rounds, 'choice')}; keep it as safe as the keys")
+
+
+@live_app.command()
 def up(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
     folder: Annotated[
@@ -159,6 +179,52 @@ def keys(
     else:
         making.write_keys(known, out, hosts, days)
         say(f"keys of {len(known.members)} members in {out}; ca.key is yours alone: keep it safe")
+
+
+@live_app.command()
+def join(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    name: Annotated[str, typer.Argument(help="Of the new member.")],
+    link: Annotated[list[str], typer.Option(metavar="MEMBER", help="Whom it hears; repeatable.")],
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where its neighbours reach it, if they can."),
+    ] = None,
+) -> None:
+    """Put a member into a federation's file, and say what to do next.
+
+    The file's comments and layout stay, and its version is raised by one.
+
+    \b
+    Example:
+      fedbandits live join federation.toml west --link north --address west.example:7447
+    """  # noqa: D301
+    from fedbandits.live import membership
+
+    for line in tables.join_lines(
+        federation, name, membership.join(federation, name, link, address)
+    ):
+        say(line)
+
+
+@live_app.command()
+def leave(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    name: Annotated[str, typer.Argument(help="Of the member that goes.")],
+) -> None:
+    """Take a member out of a federation's file, and say what to do next.
+
+    Refused where the member is the only way between others. The file's comments and layout stay,
+    and its version is raised by one.
+
+    \b
+    Example:
+      fedbandits live leave federation.toml west
+    """  # noqa: D301
+    from fedbandits.live import membership
+
+    for line in tables.leave_lines(federation, name, membership.leave(federation, name)):
+        say(line)
 
 
 @live_app.command()

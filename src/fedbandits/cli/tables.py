@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fedbandits.experiments.section import Table as SectionTable
     from fedbandits.gossip.base import Gossip
     from fedbandits.live.journal.summary import Summary
+    from fedbandits.live.membership import Change
     from fedbandits.networks import Network
     from fedbandits.results.result import Result
     from fedbandits.sweeps.store import Manifest, Status, StoredCell
@@ -417,12 +418,30 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
     likeliest = max(found["probabilities"])
     return [
         f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
-        f"{found['version']}",
+        f"{found['version']}; version {found['federation_version']} of the federation's file",
         f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
         f"{found['disagreement']:.3g}",
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
+        *_expiry_lines(found),
     ]
+
+
+def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
+    """When certificates expire, with a warning a month ahead."""
+    from fedbandits.live.expiry import DAY, MONTH, day
+
+    lines = []
+    for what, key in (("certificate", "certificate"), ("authority's certificate", "authority")):
+        end = found[f"{key}_expires"]
+        if end is None:
+            continue
+        left = end - found["time"]
+        when = f"expires on {day(end)}, in {left / DAY:,.0f} days"
+        if left <= 0:
+            when = f"expired on {day(end)}"
+        lines.append(f"{'warning: ' * (left < MONTH)}the {what} {when}")
+    return lines
 
 
 def neighbours_table(found: Mapping[str, Any]) -> Table:
@@ -439,3 +458,38 @@ def neighbours_table(found: Mapping[str, Any]) -> Table:
             each["last_refusal"] or "-",
         )
     return table
+
+
+def join_lines(file: Path, name: str, change: Change) -> list[str]:
+    """What an operator does once a member is in the file."""
+    return [
+        f"{name} is in {file}, which has version {change.after.version} now. Next:",
+        f"  fedbandits live keys {file} --add {name}",
+        f"  at {name}: its folder of the keys, {file.name} and an agent.toml; start its agent",
+        *_to_the_others(file, change),
+    ]
+
+
+def leave_lines(file: Path, name: str, change: Change) -> list[str]:
+    """What an operator does once a member is out of the file."""
+    return [
+        f"{name} is not in {file} any more, which has version {change.after.version} now. Next:",
+        f"  stop the agent of {name}",
+        *_to_the_others(file, change),
+    ]
+
+
+def _to_the_others(file: Path, change: Change) -> list[str]:
+    """Where a file has to be now, and where it can wait."""
+    old = [each for each in change.after.members if each in change.before.members]
+    rest = [each for each in old if each not in change.concerned]
+    lines = []
+    if change.concerned:
+        where = ", ".join(change.concerned)
+        lines.append(f"  copy {file.name} to {where}, and restart these agents, in any order")
+    if rest:
+        lines.append(
+            f"  copy {file.name} to {', '.join(rest)} too; their links are as before, and they "
+            "take it at their next start"
+        )
+    return lines

@@ -54,6 +54,7 @@ PACKAGES = (
     Package("starlette", "live", "the service of a live agent"),
     Package("uvicorn", "live", "the service of a live agent"),
     Package("httptools", "live", "the service of a live agent (without it requests cost more)"),
+    Package("tomlkit", "live", "changes of a federation's file that keep its comments"),
     Package("prometheus_client", "live", "the metrics of a live agent", "prometheus-client"),
     Package("distributed", "cluster", "sweeps on many machines (--scheduler)"),
 )

@@ -8,7 +8,7 @@ import logging
 import math
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +18,7 @@ from fedbandits.common.describe import canonical, describe
 from fedbandits.common.version import __version__
 
 from .arguments import as_store, own_part, own_transport, refuse_others
+from .expiry import Expiries
 from .federation import Federation, Part
 from .group_commit import GroupCommit, StoppedError, Store
 from .member import Member
@@ -39,6 +40,8 @@ JITTER = 0.1
 
 STRANGERS = "strangers"
 """Under this name refusals of senders who are no neighbours are counted."""
+
+STALE = "a message that was repeated, or late"
 
 
 class Agent:
@@ -103,10 +106,13 @@ class Agent:
         self._ticking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard_at: dict[str, float] = {}
-        self._refused: Counter[str] = Counter()
+        self._refused: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._other_file: set[str] = set()
         self._why_refused: dict[str, str] = {}
         self._pace = Pace(self.part.gossip_period)
         self.would: Counter[str] = Counter()
+        self.expiries: Expiries | None = None
+        """Of its certificates; whoever has given it keys looks at them."""
         self._offset = self._started = 0.0
 
     # What an application calls
@@ -210,11 +216,13 @@ class Agent:
                 edge.weight,
                 now - self._heard_at[name] if name in self._heard_at else None,
                 edge.left,
-                self._refused[name],
-                self._why_refused.get(name),
+                reasons.total(),
+                dict(reasons),
+                self._why_refused.get(name, STALE if reasons else None),
                 member.distance(name),
             )
             for name, edge in member.ledger.edges.items()
+            for reasons in [self._refused[name] + Counter(stale=member.ledger.stale[name])]
         }
 
     @property
@@ -244,6 +252,7 @@ class Agent:
         return Status(
             name=self.name,
             version=__version__,
+            federation_version=self.part.version,
             algorithm=type(self.part.algorithm).__name__,
             arms=self.part.arms,
             probabilities=tuple(p.tolist()),
@@ -255,9 +264,12 @@ class Agent:
             disagreement=member.disagreement,
             gossips=member.gossips,
             agents=self.part.agents,
+            gossip_period=self.part.gossip_period,
             neighbours=self.neighbours,
             uptime=now - self._started,
             time=now,
+            certificate_expires=self.expiries and self.expiries.member,
+            authority_expires=self.expiries and self.expiries.authority,
         )
 
     # Beginning, changing and ending
@@ -489,9 +501,15 @@ class Agent:
             answer = self._member.receive(sender, payload, exchange=granted)
         except RefusedError as error:
             known = sender if sender in self.part.neighbours else STRANGERS
-            self._refused[known] += 1
+            self._refused[known][error.reason] += 1
             self._why_refused[known] = str(error)
+            if error.reason == "file" and known not in self._other_file:
+                self._other_file.add(known)  # once, until they agree again
+                _log.warning("%s: %s", self.name, error)
+            if error.reason == "file":
+                self._commit.post(self._member.objection(sender))
             return
+        self._other_file.discard(sender)
         self._heard_at[sender] = self._now()
         if answer:
             self._commit.post(answer)

@@ -39,6 +39,7 @@ class Part(NamedTuple):
         clip: the most that a difference counts in an exchange; None for no limit.
         expiry: of tickets.
         addresses: `host:port` of the agent and of its neighbours, where they are known.
+        version: of the federation's file.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Part(NamedTuple):
     clip: float | None
     expiry: Expiry
     addresses: dict[str, str]
+    version: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ class Federation:
         expire_after: seconds after which a ticket that was not observed is closed; None for never.
         expired_loss: charged then; None drops the ticket.
         addresses: `host:port` of members, for those on a network.
+        version: of the file, for people: raised with every change of members.
 
     Example:
         >>> import fedbandits as fb
@@ -86,6 +89,7 @@ class Federation:
     expire_after: float | None = None
     expired_loss: float | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
+    version: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.gossip, Network):
@@ -113,6 +117,7 @@ class Federation:
             if self.expire_after is None:
                 raise ValueError("expired_loss needs expire_after: no ticket expires without")
         _check_addresses(self.addresses, members)
+        checks.whole(self.version, "version", least=1)
         for name, found in (
             ("gossip", gossip),
             ("members", members),
@@ -146,6 +151,7 @@ class Federation:
             self.clip,
             Expiry(self.expire_after, self.expired_loss),
             {k: v for k, v in self.addresses.items() if k == member or k in neighbours},
+            self.version,
         )
 
     def edges(self) -> list[tuple[str, str, float]]:
@@ -162,6 +168,7 @@ class Federation:
         `links` names the edges; instead of it, [network] takes any network of ours. Everything but
         arms and edges may be left out.
 
+            version = 1
             arms = ["tea", "coffee", "cocoa"]
             members = ["north", "centre", "south"]
             links = [["north", "centre"], ["centre", "south"]]
@@ -180,15 +187,11 @@ class Federation:
             [addresses]
             north = "north.example:7447"
         """
-        from fedbandits.config.experiment import ConfigError
+        from fedbandits.config.reading import read_config
 
-        from .federation_file import read_federation
+        from .federation_file import federation_of
 
-        arguments = read_federation(Path(path))
-        try:
-            return cls(**arguments)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"{path}: {error}") from error
+        return federation_of(read_config(path), Path(path))
 
 
 def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:

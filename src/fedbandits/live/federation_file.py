@@ -13,9 +13,10 @@ from fedbandits.config.reading import read_config
 from fedbandits.gossip import REGISTRY as GOSSIPS
 from fedbandits.networks import Network
 
-from .federation import names, require_connected
+from .federation import Federation, names, require_connected
 
 KEYS = (
+    "version",
     "arms",
     "members",
     "links",
@@ -46,9 +47,24 @@ TYPES = {
 }
 
 
-def read_federation(path: Path) -> dict[str, Any]:
-    """The arguments of a `Federation` that a file describes."""
-    config = read_config(path)
+def federation_of(config: dict[str, Any], path: Path) -> Federation:
+    """What the tables of a file describe.
+
+    Args:
+        config: the tables.
+        path: of the file, which errors name.
+
+    Raises:
+        ConfigError: if there can be no such federation.
+    """
+    arguments = _arguments(config, path)
+    try:
+        return Federation(**arguments)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
     for key in config:
         if key not in KEYS:
             raise ConfigError(f"{path}: {unknown('key', key, KEYS)}")
@@ -79,8 +95,8 @@ def read_federation(path: Path) -> dict[str, Any]:
         if key not in ("expire_after", "expired_loss"):
             known = ("expire_after", "expired_loss")
             raise ConfigError(f"{path} [tickets]: {unknown('key', key, known)}")
-    alone = {key: config[key] for key in ("gossip_period", "clip", "addresses") if key in config}
-    return found | tickets | alone
+    alone = ("version", "gossip_period", "clip", "addresses")
+    return found | tickets | {key: config[key] for key in alone if key in config}
 
 
 def _network(config: dict[str, Any], path: Path) -> Network:

@@ -24,12 +24,25 @@ Reference:
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from .messages import VERSION, Flow, Format, Message, RefusedError, Report, Values, Vector, packed
+from .messages import (
+    CLOSE,
+    VERSION,
+    Flow,
+    Format,
+    Message,
+    RefusedError,
+    Report,
+    Terms,
+    Values,
+    Vector,
+    packed,
+)
 
 NEWEST = 2**62
 """No clock gives a later incarnation. A claim that there was one is refused, and there is room
@@ -97,6 +110,8 @@ class Ledger:
         """z, and the maxima; another object whenever they change."""
         self.untold: set[str] = set()
         """Neighbours who may not know yet that the agent leaves."""
+        self.stale: Counter[str] = Counter()
+        """Messages of each neighbour that were repeated or late, and did nothing."""
         self._leaving = False
         self._held: dict[str, Vector] | None = None
         self._settle()
@@ -149,13 +164,13 @@ class Ledger:
 
     def goodbyes(self) -> list[tuple[str, Message]]:
         """What is sent to those who have not shown that they know."""
-        return [(neighbour, self._message(neighbour)) for neighbour in sorted(self.untold)]
+        return [(neighbour, self.state(neighbour)) for neighbour in sorted(self.untold)]
 
     def reports(self) -> list[tuple[str, Message]]:
         """What is sent every gossip period: a report to the owner of each edge."""
         if self._leaving:
             return []
-        return [(u, self._message(u)) for u, edge in self.edges.items() if not edge.owner]
+        return [(u, self.state(u)) for u, edge in self.edges.items() if not edge.owner]
 
     def receive(self, sender: str, message: Message, *, exchange: bool = True) -> Message | None:
         """Take in a message from a neighbour; the answer to it, if there is one.
@@ -170,13 +185,16 @@ class Ledger:
         """
         edge = self.edges.get(sender)
         if edge is None:
-            raise RefusedError(f"{sender!r} is no neighbour of {self.name!r}")
+            raise RefusedError(f"{sender!r} is no neighbour of {self.name!r}", "stranger")
         if isinstance(message, Report) != edge.owner:
             raise RefusedError(
                 f"a {type(message).__name__.lower()} over an edge that runs the other way"
             )
+        # A goodbye undoes what has flowed, whatever the edge's weight.
+        if not (message.leaving or self._leaving):
+            self._check_terms(sender, message.terms)
         if message.other > NEWEST or message.incarnation > 2 * NEWEST - 2:
-            raise RefusedError("an incarnation from beyond the end of time")
+            raise RefusedError("an incarnation from beyond the end of time", "ledger")
         values = self.form.values_of(message)
         flow = self.form.flow_of(message) if isinstance(message, Flow) else {}
         same = self._same_ledger(sender, message)
@@ -189,10 +207,15 @@ class Ledger:
             self._restart(sender, edge.incarnation + 1)
             raise RefusedError(
                 f"flow {message.sequence} of {sender!r} cannot follow on flow {edge.sequence}; "
-                "both ends start this edge anew"
+                "both ends start this edge anew",
+                "ledger",
             )
         if not same:
-            return self._message(sender) if edge.owner else None
+            return self.state(sender) if edge.owner else None
+        if message.sequence < edge.sequence - edge.owner:
+            # Of what the owner moved the other end may not have the last, and never less.
+            self.stale[sender] += 1
+            return self.state(sender) if edge.owner else None
         # What was heard is not kept on disk: it changes nothing but the disagreement.
         edge = self.edges[sender] = edge._replace(heard=values, left=message.leaving)
         self._take_maxima(values)
@@ -200,16 +223,35 @@ class Ledger:
             if message.sequence > edge.sequence:
                 self._apply(sender, edge, message.sequence, flow)
             # Who leaves waits to see that this is known.
-            return self._message(sender) if message.leaving else None
+            return self.state(sender) if message.leaving else None
         if exchange and message.sequence == edge.sequence and not message.leaving:
             self._exchange(sender, edge, values)
-        return self._message(sender)
+        return self.state(sender)
+
+    def _check_terms(self, sender: str, theirs: Terms) -> None:
+        """Refuse who has another file; flows stay, and go on once both have the same."""
+        ours = self._terms(sender)
+        if not ours.agree(theirs):
+            named = [
+                f"{name} {_number(theirs_)} there and {_number(ours_)} here"
+                for name, theirs_, ours_ in zip(ours._fields, theirs, ours, strict=True)
+                if theirs_ != ours_
+            ]
+            raise RefusedError(
+                f"{sender} has another file of the federation: {', '.join(named)}; give both the "
+                "same file, and restart the agent that had the older",
+                "file",
+            )
+
+    def _terms(self, neighbour: str) -> Terms:
+        return Terms(self.edges[neighbour].weight, self.clip)
 
     def _same_ledger(self, sender: str, message: Message) -> bool:
         """Whether both ends mean the same ledger, after an end that lags behind has caught up."""
         edge = self.edges[sender]
         if message.incarnation < edge.other:
-            return False  # from before the neighbour started anew
+            self.stale[sender] += 1  # from before the neighbour started anew
+            return False
         if message.other > edge.incarnation:
             # This end was here before, under a higher number: its disk and its clock are lost.
             self._restart(sender, message.other + 1)
@@ -218,7 +260,9 @@ class Ledger:
             fresh = fresh_edge(self.form, edge.weight, edge.owner, edge.incarnation)
             self._put(sender, fresh._replace(other=message.incarnation))
         # A neighbour that never heard of this end has a flow of 0 and no sequence.
-        return message.other in (0, self.edges[sender].incarnation)
+        same = message.other in (0, self.edges[sender].incarnation)
+        self.stale[sender] += not same  # from before this end started anew
+        return same
 
     def _exchange(self, sender: str, edge: Edge, values: Values) -> None:
         """The owner moves the flow: f ← f + w (z_owner - z_other)."""
@@ -243,7 +287,7 @@ class Ledger:
             return ahead > 0
         if self.clip is None or ahead <= 0:
             return False
-        limit = edge.weight * self.clip * (1 + 1e-9)
+        limit = edge.weight * self.clip * (1 + CLOSE)
         return ahead > 1 or any(
             (np.abs(value + edge.flow[name]) > limit + 4 * np.spacing(np.abs(value))).any()
             for name, value in flow.items()
@@ -279,13 +323,19 @@ class Ledger:
             values[name] = z
         self.values = values | self.maxima
 
-    def _message(self, neighbour: str) -> Message:
+    def state(self, neighbour: str) -> Message:
+        """What is sent to a neighbour now: the flow as it is from the owner, a report to it."""
         edge = self.edges[neighbour]
         ours = packed(self.values if self._held is None else self._held)
-        numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence)
+        terms = self._terms(neighbour)
+        numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence, terms)
         if edge.owner:
             return Flow(*numbers, packed(edge.flow), ours, self._leaving)
         return Report(*numbers, ours, self._leaving)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
 
 
 def _in_order(edges: Mapping[str, Edge]) -> dict[str, Edge]:

@@ -262,6 +262,12 @@ class Member:
         self._unanswered.discard(sender)
         return [] if answer is None else [(sender, encode(answer))]
 
+    def objection(self, neighbour: str) -> list[tuple[str, bytes]]:
+        """What tells a neighbour whose report was refused that the files of both disagree."""
+        if not self.ledger.edges[neighbour].owner:
+            return []
+        return _encoded([(neighbour, self.ledger.state(neighbour))])
+
     def leave(self) -> None:
         """Undo what had flowed between this agent and its neighbours, and exchange no more."""
         self.ledger.leave({neighbour: self._incarnation() for neighbour in self.ledger.edges})

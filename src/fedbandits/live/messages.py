@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fedbandits.common.describe import canonical
 
-VERSION = 1
+VERSION = 2
 """Of the protocol. A message of another is refused, never misread."""
 
-OVERHEAD = 160
+OVERHEAD = 192
 """Bytes of a message beside names and values, at most; measured by a test."""
 
 LARGEST = 1e15
@@ -32,8 +32,50 @@ Values: TypeAlias = Mapping[str, Vector]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
+CLOSE = 1e-4
+"""Weights that differ by no larger share are the same: solvers on two machines differ in digits."""
+
+
+REASONS = ("message", "large", "numbers", "protocol", "game", "file", "ledger", "stale")
+"""Why a neighbour's message is refused, by which they are counted."""
+
+
 class RefusedError(Exception):
-    """A message that is not acted upon; says why."""
+    """A message that is not acted upon; says why.
+
+    Args:
+        why: for people.
+        reason: one word of it, by which refusals are counted.
+    """
+
+    def __init__(self, why: str, reason: str = "message") -> None:
+        super().__init__(why)
+        self.reason = reason
+
+
+class Terms(NamedTuple):
+    """What the files of both ends must say alike of their edge, beside the game.
+
+    Nothing else: a change elsewhere in the network must not silence an edge that stayed the same.
+
+    Attributes:
+        weight: of the edge.
+        clip: the most that a difference counts in an exchange; None for no limit.
+    """
+
+    weight: float
+    clip: float | None
+
+    def agree(self, other: Terms) -> bool:
+        """Whether both may exchange.
+
+        Example:
+            >>> Terms(0.25, None).agree(Terms(0.25, None))
+            True
+            >>> Terms(0.25, None).agree(Terms(0.2, None))
+            False
+        """
+        return self.clip == other.clip and abs(self.weight - other.weight) <= CLOSE * self.weight
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", gc=False):
@@ -45,6 +87,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", gc=Fals
         incarnation: the sender's, on this edge.
         other: the receiver's, as the sender knows it; 0 if it has never heard of it.
         sequence: of the last flow that the sender applied.
+        terms: of the edge, by the sender's file.
         values: what the sender's leaves are now.
         leaving: whether this is its last.
     """
@@ -54,6 +97,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", gc=Fals
     incarnation: Count
     other: Count
     sequence: Count
+    terms: Terms
     values: dict[str, bytes]
     leaving: bool = False
 
@@ -67,6 +111,7 @@ class Flow(msgspec.Struct, frozen=True, array_like=True, tag="flow", gc=False):
         incarnation: the sender's, on this edge.
         other: the receiver's, as the sender knows it.
         sequence: of this flow.
+        terms: of the edge, by the sender's file.
         flow: what has flowed to the receiver on balance, by average leaf.
         values: what the sender's leaves are now.
         leaving: whether this is its last.
@@ -77,6 +122,7 @@ class Flow(msgspec.Struct, frozen=True, array_like=True, tag="flow", gc=False):
     incarnation: Count
     other: Count
     sequence: Count
+    terms: Terms
     flow: dict[str, bytes]
     values: dict[str, bytes]
     leaving: bool = False
@@ -122,7 +168,8 @@ class Format:
         if len(payload) > self.most_bytes:
             raise RefusedError(
                 f"a message of {len(payload):,} bytes; one of this game has at most "
-                f"{self.most_bytes:,}"
+                f"{self.most_bytes:,}",
+                "large",
             )
         try:
             message = _decoder.decode(payload)
@@ -131,10 +178,11 @@ class Format:
         if message.version != VERSION:
             raise RefusedError(
                 f"a message of protocol {message.version}, and this is {VERSION}; install the same "
-                "version of fedbandits everywhere"
+                "version of fedbandits everywhere",
+                "protocol",
             )
         if message.game != self.game:
-            raise RefusedError("a message of another game: other arms or another algorithm")
+            raise RefusedError("a message of another game: other arms or another algorithm", "game")
         return message
 
     def values_of(self, message: Message) -> dict[str, Vector]:
@@ -159,6 +207,8 @@ def _unpacked(
             )
         vector = np.frombuffer(content[name], "<f8")
         if not (np.abs(vector) <= LARGEST).all():  # nor NaN
-            raise RefusedError(f"{what} {name!r} has numbers beyond {LARGEST:g}, or none")
+            raise RefusedError(
+                f"{what} {name!r} has numbers beyond {LARGEST:g}, or none", "numbers"
+            )
         found[name] = vector
     return found

@@ -13,6 +13,10 @@ class Neighbour(msgspec.Struct, frozen=True):
         silent_for: seconds since it was last heard from; None if never since the start.
         left: whether it has said goodbye.
         refused: how many of its messages were not believed.
+        reasons: how many of those for which reason: `file` if it has another file of the
+            federation, which says otherwise of the edge; `game` if it plays other arms or another
+            algorithm; `protocol` if it has another version; `stale` if it was repeated or late;
+            `numbers`; `large`; `ledger`; `message` if it was none.
         last_refusal: why the last of those was not.
         disagreement: the largest difference between its estimates and the agent's; None if it was
             never heard from.
@@ -22,6 +26,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     silent_for: float | None
     left: bool
     refused: int
+    reasons: dict[str, int]
     last_refusal: str | None
     disagreement: float | None
 
@@ -32,6 +37,7 @@ class Status(msgspec.Struct, frozen=True):
     Attributes:
         name: of the agent.
         version: of fedbandits.
+        federation_version: of the federation's file that it has.
         algorithm: its name.
         arms: their names.
         probabilities: what the next choice is drawn from, in the order of the arms.
@@ -43,13 +49,17 @@ class Status(msgspec.Struct, frozen=True):
         disagreement: the largest difference to what a neighbour last sent.
         gossips: False while first rounds, in which nothing may be exchanged, are not yet observed.
         agents: N.
+        gossip_period: seconds between two exchanges over an edge.
         neighbours: by name.
         uptime: seconds since the start.
         time: seconds since 1970.
+        certificate_expires: when its certificate does, in seconds since 1970; None without keys.
+        authority_expires: the same of the authority's.
     """
 
     name: str
     version: str
+    federation_version: int
     algorithm: str
     arms: tuple[str, ...]
     probabilities: tuple[float, ...]
@@ -61,6 +71,9 @@ class Status(msgspec.Struct, frozen=True):
     disagreement: float
     gossips: bool
     agents: int
+    gossip_period: float
     neighbours: dict[str, Neighbour]
     uptime: float
     time: float
+    certificate_expires: float | None = None
+    authority_expires: float | None = None

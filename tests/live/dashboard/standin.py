@@ -123,6 +123,7 @@ def neighbour(silent_for: float | None = 0.4, **changes: Any) -> Neighbour:
         "silent_for": silent_for,
         "left": False,
         "refused": 0,
+        "reasons": {},
         "last_refusal": None,
         "disagreement": None if silent_for is None else 0.12,
     }
@@ -134,6 +135,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
     usual: dict[str, Any] = {
         "name": name,
         "version": "1.2.3",
+        "federation_version": 3,
         "algorithm": "FedExp3",
         "arms": ("tea", "coffee", "cocoa"),
         "probabilities": (0.125, 0.25, 0.625),
@@ -145,6 +147,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
         "disagreement": 0.375,
         "gossips": True,
         "agents": 9,
+        "gossip_period": 0.5,
         "neighbours": {
             "north": neighbour(),
             "south": neighbour(silent_for=83.0),

@@ -97,4 +97,3 @@ class Rogue:
             return await work()
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
-

@@ -212,7 +212,7 @@ def test_metrics_are_of_this_agent_alone(tmp_path: Path) -> None:
             "fedbandits_expired_total 0.0",
             "fedbandits_open_tickets 1.0",
             "fedbandits_disagreement 0.0",
-            'fedbandits_messages_refused_total{neighbour="agent2"} 0.0',
+            'fedbandits_messages_refused_total{neighbour="agent2",reason="file"} 0.0',
             'fedbandits_http_answers_total{path="/v1/observe",status="404"} 1.0',
             'fedbandits_http_request_seconds_count{path="/v1/choose"} 2.0',
         ):

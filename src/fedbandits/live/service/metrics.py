@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.live.agent import Agent
 from fedbandits.live.group_commit import StoppedError
+from fedbandits.live.messages import REASONS
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -138,6 +139,14 @@ class _Collector:
             status.disagreement,
         )
         yield gauge("uptime_seconds", "Since the start.", status.uptime)
+        if agent.expiries is not None:
+            yield by(
+                GaugeMetricFamily,
+                "certificate_expires_seconds",
+                "When a certificate expires, in seconds since 1970: the member's, the authority's.",
+                "certificate",
+                agent.expiries._asdict(),
+            )
         shares = dict(zip(status.arms, status.probabilities, strict=True))
         yield by(
             GaugeMetricFamily,
@@ -158,14 +167,15 @@ class _Collector:
             "neighbour",
             silent,
         )
-        refused = {name: each.refused for name, each in status.neighbours.items()}
-        yield by(
-            CounterMetricFamily,
-            "messages_refused",
-            "Messages of a neighbour that were not believed.",
-            "neighbour",
-            refused,
+        refused = CounterMetricFamily(
+            "fedbandits_messages_refused",
+            "Messages of a neighbour that were not believed, by reason.",
+            labels=["neighbour", "reason"],
         )
+        for name, each in status.neighbours.items():
+            for reason in REASONS:
+                refused.add_metric([name, reason], each.reasons.get(reason, 0))
+        yield refused
         if metrics.baseline is not None:
             yield by(
                 CounterMetricFamily,
