@@ -170,6 +170,7 @@ def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
     [
         ("a message between neighbours", [link.MOST_BYTES]),
         ("messages of one neighbour", [inbox.MOST_PER_SECOND]),
+        ("messages that are taken off one link", [link.MOST_TAKEN]),
         ("handshakes at once", [tls_transport.MOST_HANDSHAKES]),
         ("seconds for a handshake", [int(tls_transport.HANDSHAKE)]),
         ("the body of a request", [answers.BODY_BYTES]),

@@ -21,6 +21,10 @@ MOST_BYTES = 2**19
 MOST_UNSENT = 2**20
 """Bytes that wait on a link; what finds no room is dropped."""
 
+MOST_TAKEN = 20_000
+"""Messages, empty ones too, that are taken off a link within a second. Then it is not read for a
+second: who floods waits, and what it sends costs no more time than this."""
+
 CUT_OFF = "the other end closed the link before a word: it may not accept the certificate it saw"
 
 
@@ -47,6 +51,9 @@ class Link(asyncio.Protocol):
         self._received = bytearray()
         self._heard_at = time.monotonic()
         self._expires = 0.0
+        self._taken = 0
+        self._since = self._heard_at
+        self._paused: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """After the handshake."""
@@ -66,7 +73,9 @@ class Link(asyncio.Protocol):
         if self.expected is not None and not self.heard and self._transport is not None:
             # With TLS 1.3 the end that opens a link is done before the other has seen who it is.
             self._owner.refuse(exc if isinstance(exc, ssl.SSLError) else ConnectionError(CUT_OFF))
-        if self._received:
+        if self._paused is not None:
+            self._paused.cancel()
+        elif self._received:
             self._owner.counts["half"] += 1
         self._owner.closed(self)
         self._transport = None
@@ -76,11 +85,15 @@ class Link(asyncio.Protocol):
         """Hand over what is whole."""
         if self._transport is None:  # cut meanwhile
             return
-        inbox, received = self._owner.inbox, self._received
         self._heard_at = time.monotonic()
         self.heard = True
-        received += data
-        start = 0
+        self._received += data
+        if self._heard_at - self._since > 1:
+            self._since, self._taken = self._heard_at, 0
+        self._take()
+
+    def _take(self) -> None:
+        inbox, received, start = self._owner.inbox, self._received, 0
         while len(received) - start >= 4 and inbox is not None:
             size = int.from_bytes(received[start : start + 4], "big")
             if size > MOST_BYTES:
@@ -91,10 +104,29 @@ class Link(asyncio.Protocol):
             end = start + 4 + size
             if len(received) < end:
                 break
+            if self._taken >= MOST_TAKEN:
+                self._pause()
+                break
+            self._taken += 1
             if size:
                 inbox.put(str(self.peer), bytes(received[start + 4 : end]))
             start = end
         del received[:start]
+
+    def _pause(self) -> None:
+        """Read nothing for a second."""
+        if self._transport is not None and self._paused is None:
+            self._owner.counts["paused"] += 1
+            self._transport.pause_reading()
+            self._paused = asyncio.get_running_loop().call_later(1.0, self._go_on)
+
+    def _go_on(self) -> None:
+        self._paused = None
+        if self._transport is not None:
+            self._since, self._taken = time.monotonic(), 0
+            self._take()
+            if self._paused is None and self._transport is not None:
+                self._transport.resume_reading()
 
     def send(self, message: bytes) -> bool:
         """Whether there was room."""

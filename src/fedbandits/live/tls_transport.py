@@ -48,6 +48,7 @@ COUNTS = {
     "unsent": "messages for which a link was too busy",
     "received": "messages",
     "dropped": "messages of a flood",
+    "paused": "times that a link was not read for a second, for a flood",
     "refused": "handshakes, by either end",
     "strangers": "links of members that are no neighbours, or not whom they should be",
     "oversized": "links cut for a message that is too large",

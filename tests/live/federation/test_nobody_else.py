@@ -1,6 +1,6 @@
 """Whoever is no neighbour, or sends what no neighbour would, meets a federation of real processes.
 
-outsider - north - centre - mallory. Mallory is a true member, run by the test, and centre is the one
+outsider - north - centre - mallory. Mallory is a true member, run by the test, and centre is
 attacked. Each attack is refused, moves the very count in centre's /metrics that it should and no
 other, and afterwards everyone exchanges, agrees, and has lost nothing of what was put in.
 """
@@ -25,6 +25,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedbandits.live import Federation, keys, read_journal
+from fedbandits.live.link import MOST_TAKEN
 from fedbandits.live.messages import Flow, encode, game_hash
 from fedbandits.live.site import read_site
 from fedbandits.live.up import Member
@@ -209,7 +210,7 @@ class TestAnotherMember:
             sites.talk(forged, b"\0\0\0\3lie")
 
     def test_one_that_asks_under_anothers_name(self, sites: Sites) -> None:
-        """It is heard as who it is: a message holds no name, and that of the server says nothing."""
+        """It is heard as who it is: neither a message nor the name of a server says who speaks."""
         before = sites.refusals()
         with (
             sites.refusing({"mallory: message": 1}),
@@ -378,8 +379,40 @@ class TestTooMuch:
             played += 1
         flood.join()
         reason = "mallory: stale" if what == "a flow" else "mallory: message"
-        until(lambda: (sites.refusals() - before).total() >= 30_000, "the flood")
+
+        def all_there() -> bool:
+            moved = sites.refusals() - before
+            return moved["dropped"] + moved[reason] >= 30_000
+
+        until(all_there, "the flood")
         sites.unharmed()
         moved = sites.refusals() - before
+        moved.pop("paused", None)
         assert moved.keys() == {"dropped", reason}
-        assert moved.total() >= 30_000
+        assert moved.total() >= 30_000  # beside those that mallory meant itself
+
+    @pytest.mark.parametrize("message", [b"", b"x"])
+    def test_as_many_as_the_line_takes(self, sites: Sites, message: bytes) -> None:
+        """The smallest there are, which cost the most; centre reads so many, and no more."""
+        data, before, began = framed(message) * 100_000, sites.refusals(), time.monotonic()
+        ended = threading.Event()
+
+        def flood() -> None:
+            with suppress(OSError), handshake(sites.address, sites.keys / "mallory") as link:
+                link.settimeout(0.5)
+                while not ended.is_set():
+                    with suppress(TimeoutError):
+                        link.send(data)
+
+        with sites.rogue.away():
+            flooding = threading.Thread(target=flood)
+            flooding.start()
+            while time.monotonic() < began + 3:
+                sites.play("centre")
+            ended.set()
+            flooding.join()
+        sites.unharmed()
+        moved = sites.refusals() - before
+        assert moved["paused"] >= 2
+        assert moved.keys() <= {"paused", "dropped", "half", "mallory: message"}
+        assert moved.total() < MOST_TAKEN * (time.monotonic() - began + 1)
