@@ -73,15 +73,34 @@ def test_a_lost_flow_is_made_good_by_the_next() -> None:
     assert other.edges[owner.name].sequence == 1
 
 
-def test_an_old_flow_is_recognised() -> None:
+def test_an_old_flow_is_recognised_and_counted() -> None:
     owner, other = pair()
     put(owner, [4.0, 0.0])
     late = answer(owner, report(other))
     other.receive(owner.name, late)
     exchanged(owner, other)
-    there = other.values["z"]
+    there, edge = other.values["z"], other.edges[owner.name]
     other.receive(owner.name, late)
     assert other.values["z"] is there
+    assert other.edges[owner.name] is edge  # what it heard last is not what it says
+    assert (other.stale, owner.stale) == ({owner.name: 1}, {})
+
+
+def test_an_old_report_is_counted_and_answered() -> None:
+    """The last that was applied, or the one before it: that is what reports say where all is well."""
+    owner, other = pair()
+    sent = []
+    for _ in range(3):
+        put(owner, [4.0, 0.0])
+        sent.append(report(other))
+        exchanged(owner, other)
+    assert (owner.edges[other.name].sequence, owner.stale) == (3, {})
+    now = answer(owner, sent[2])
+    assert (owner.stale, owner.edges[other.name].sequence) == ({}, 3)
+    edge = owner.edges[other.name]
+    assert [answer(owner, old) for old in sent[:2]] == [now, now]
+    assert owner.stale == {other.name: 2}
+    assert owner.edges[other.name] is edge
 
 
 @pytest.mark.parametrize("who", ["owner", "other"])
@@ -107,6 +126,7 @@ def test_an_end_without_its_disk_starts_anew(who: str) -> None:
     (owner if who == "other" else other).receive((other if who == "other" else owner).name, old)
     assert owner.edges[other.name].flow["z"] is flows[0]
     assert other.edges[owner.name].flow["z"] is flows[1]
+    assert (owner if who == "other" else other).stale.total() >= 1
 
 
 def test_an_end_whose_clock_went_back_becomes_newer_again() -> None:

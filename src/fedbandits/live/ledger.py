@@ -260,9 +260,10 @@ class Ledger:
             fresh = fresh_edge(self.form, edge.weight, edge.owner, edge.incarnation)
             self._put(sender, fresh._replace(other=message.incarnation))
         # A neighbour that never heard of this end has a flow of 0 and no sequence.
-        same = message.other in (0, self.edges[sender].incarnation)
-        self.stale[sender] += not same  # from before this end started anew
-        return same
+        if message.other in (0, self.edges[sender].incarnation):
+            return True
+        self.stale[sender] += 1  # from before this end started anew
+        return False
 
     def _exchange(self, sender: str, edge: Edge, values: Values) -> None:
         """The owner moves the flow: f ← f + w (z_owner - z_other)."""

@@ -356,6 +356,36 @@ def test_buckets_remember_so_many_addresses() -> None:
     assert not buckets.take(str(5 * ADDRESSES - 1), 0.0)
 
 
+def test_every_refusal_is_counted(tmp_path: Path) -> None:
+    """By path and status; paths that strangers make up stand together."""
+
+    async def play(it: Served) -> None:
+        long = it.request("/v1/choose", b"").replace(b"Length: 0", b"Length: 99999999")
+        for number, sent in enumerate(
+            (
+                it.request("/v1/choose").replace(b"Bearer ", b"Bearer not-"),
+                it.request("/v1/choose", b"{"),
+                it.request("/v1/choose", b"{}", "Origin: https://evil.example"),
+                long,
+                it.request("/v1/../../etc/passwd", b"", method="GET"),
+            )
+        ):
+            await it.raw(sent, wait=0.3)
+            assert it.agent.rounds == 0, number
+        text = (await it.client.get("/metrics")).text
+        for path, status in (
+            ("/v1/choose", 401),
+            ("/v1/choose", 400),
+            ("/v1/choose", 403),
+            ("/v1/choose", 413),
+            ("other", 404),
+        ):
+            line = f'http_answers_total{{path="{path}",status="{status}"}} 1.0'
+            assert line in text, (path, status)
+
+    served(tmp_path, play)
+
+
 OUT = (
     "/../secret.txt",
     "/..%2fsecret.txt",
