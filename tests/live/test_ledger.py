@@ -87,7 +87,7 @@ def test_an_old_flow_is_recognised_and_counted() -> None:
 
 
 def test_an_old_report_is_counted_and_answered() -> None:
-    """The last that was applied, or the one before it: that is what reports say where all is well."""
+    """Where all is well, a report names the last flow that was moved, or the one before it."""
     owner, other = pair()
     sent = []
     for _ in range(3):
