@@ -16,6 +16,7 @@ import typer
 import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.live import Agent, Federation, inbox, ticket_book, zenoh_config
+from fedbandits.live.expiry import Expiries
 from fedbandits.live.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
 from fedbandits.live.service.events import Events
@@ -38,6 +39,7 @@ def told() -> set[str]:
         transport = MemoryNetwork().transport("agent1")
         async with Agent("agent1", shops, MemoryStore(), transport) as agent:
             transport.counts = {"sent": 1}  # type: ignore[attr-defined]
+            agent.expiries = Expiries(1.0, 2.0)
             metrics = Metrics(agent, "tea")
             metrics.events = Events(agent)
             metrics.request("/v1/choose", 200, 0.01)

@@ -423,7 +423,25 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"{found['disagreement']:.3g}",
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
+        *_expiry_lines(found),
     ]
+
+
+def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
+    """When certificates expire, with a warning a month ahead."""
+    from fedbandits.live.expiry import DAY, MONTH, day
+
+    lines = []
+    for what, key in (("certificate", "certificate"), ("authority's certificate", "authority")):
+        end = found[f"{key}_expires"]
+        if end is None:
+            continue
+        left = end - found["time"]
+        when = f"expires on {day(end)}, in {left / DAY:,.0f} days"
+        if left <= 0:
+            when = f"expired on {day(end)}"
+        lines.append(f"{'warning: ' * (left < MONTH)}the {what} {when}")
+    return lines
 
 
 def neighbours_table(found: Mapping[str, Any]) -> Table:

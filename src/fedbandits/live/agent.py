@@ -18,6 +18,7 @@ from fedbandits.common.describe import canonical, describe
 from fedbandits.common.version import __version__
 
 from .arguments import as_store, own_part, own_transport, refuse_others
+from .expiry import Expiries
 from .federation import Federation, Part
 from .group_commit import GroupCommit, StoppedError, Store
 from .member import Member
@@ -108,6 +109,8 @@ class Agent:
         self._why_refused: dict[str, str] = {}
         self._pace = Pace(self.part.gossip_period)
         self.would: Counter[str] = Counter()
+        self.expiries: Expiries | None = None
+        """Of its certificates; whoever has given it keys looks at them."""
         self._offset = self._started = 0.0
 
     # What an application calls
@@ -261,6 +264,8 @@ class Agent:
             neighbours=self.neighbours,
             uptime=now - self._started,
             time=now,
+            certificate_expires=self.expiries and self.expiries.member,
+            authority_expires=self.expiries and self.expiries.authority,
         )
 
     # Beginning, changing and ending

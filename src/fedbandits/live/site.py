@@ -17,6 +17,7 @@ from fedbandits.config.experiment import ConfigError, unknown
 from fedbandits.config.reading import read_config
 
 from .agent import Agent
+from .expiry import ExpiryWatch
 from .federation import Federation, Part
 from .group_commit import StoppedError
 from .transport import Transport
@@ -126,8 +127,11 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
         low=site.low,
         high=site.high,
     )
+    watch = None if site.keys is None else ExpiryWatch(site.keys, site.part.name)
     async with AsyncExitStack() as running:
         await running.enter_async_context(agent)
+        if watch is not None:
+            agent.expiries = watch.look(time.time())
         url = None
         if site.address is not None:
             from .service import serve
@@ -145,6 +149,8 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
         while not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK)
+            if watch is not None:
+                agent.expiries = watch.look(time.time())
             if not agent.running:  # whoever watches over processes starts it again
                 raise StoppedError(f"{site.part.name} stopped: its store failed")
         _log.info("%s stops", site.part.name)

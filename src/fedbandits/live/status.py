@@ -51,6 +51,8 @@ class Status(msgspec.Struct, frozen=True):
         neighbours: by name.
         uptime: seconds since the start.
         time: seconds since 1970.
+        certificate_expires: when its certificate does, in seconds since 1970; None without keys.
+        authority_expires: the same of the authority's.
     """
 
     name: str
@@ -70,3 +72,5 @@ class Status(msgspec.Struct, frozen=True):
     neighbours: dict[str, Neighbour]
     uptime: float
     time: float
+    certificate_expires: float | None = None
+    authority_expires: float | None = None

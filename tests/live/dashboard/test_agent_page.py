@@ -174,6 +174,8 @@ def test_a_certificate_that_expires(
     line = visit(service.link).page.locator("#certificate")
     expect(line).to_have_text(re.compile(says))
     expect(line).to_have_class(kind)
+    service.event |= {"authority_expires": now + 86400 * (days - 0.5)}  # the earlier counts
+    expect(line).to_have_text(re.compile("the authority's certificate expire", re.IGNORECASE))
 
 
 def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service: Service) -> None:

@@ -148,13 +148,16 @@ function shortWords(neighbour, room) {
   return said.join(" ");
 }
 
-function showCertificate(line, { certificate_expires: expires, time }) {
-  line.hidden = expires == null;
-  if (expires == null) return;
+// Of the agent's certificate and the authority's, the one that ends first.
+function showCertificate(line, { certificate_expires: own, authority_expires: authority, time }) {
+  line.hidden = own == null;
+  if (own == null) return;
+  const expires = Math.min(own, authority ?? own);
+  const name = expires < own ? "authority's certificate" : "certificate";
   const left = expires - time;
   line.className = left < WARN ? "notice" : "muted";
   const until = `on ${format.day(expires)}, in ${format.duration(left)}`;
-  if (left <= 0) setText(line, `Warning: the certificate expired on ${format.day(expires)}. Renew it.`);
-  else if (left < WARN) setText(line, `Warning: the certificate expires ${until}. Renew it.`);
-  else setText(line, `The certificate expires ${until}.`);
+  if (left <= 0) setText(line, `Warning: the ${name} expired on ${format.day(expires)}. Renew it.`);
+  else if (left < WARN) setText(line, `Warning: the ${name} expires ${until}. Renew it.`);
+  else setText(line, `The ${name} expires ${until}.`);
 }

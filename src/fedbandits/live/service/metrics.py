@@ -139,6 +139,14 @@ class _Collector:
             status.disagreement,
         )
         yield gauge("uptime_seconds", "Since the start.", status.uptime)
+        if agent.expiries is not None:
+            yield by(
+                GaugeMetricFamily,
+                "certificate_expires_seconds",
+                "When a certificate expires, in seconds since 1970: the member's, the authority's.",
+                "certificate",
+                agent.expiries._asdict(),
+            )
         shares = dict(zip(status.arms, status.probabilities, strict=True))
         yield by(
             GaugeMetricFamily,
