@@ -200,7 +200,7 @@ def test_a_status_says_who_has_another_file() -> None:
         await world.take("c", federation(triangle | {frozenset(("c", "d"))}))
         await asyncio.sleep(3 * PERIOD)
         status = world.agents["b"].status()
-        assert status.federation_version == 1
+        assert (status.federation_version, status.gossip_period) == (1, PERIOD)
         c = status.neighbours["c"]
         assert c.refused == c.reasons["file"] > 0
         assert "c has another file of the federation: weight 0.25 there and 0.333333 here" in str(

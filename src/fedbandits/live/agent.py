@@ -261,6 +261,7 @@ class Agent:
             disagreement=member.disagreement,
             gossips=member.gossips,
             agents=self.part.agents,
+            gossip_period=self.part.gossip_period,
             neighbours=self.neighbours,
             uptime=now - self._started,
             time=now,

@@ -48,6 +48,7 @@ class Status(msgspec.Struct, frozen=True):
         disagreement: the largest difference to what a neighbour last sent.
         gossips: False while first rounds, in which nothing may be exchanged, are not yet observed.
         agents: N.
+        gossip_period: seconds between two exchanges over an edge.
         neighbours: by name.
         uptime: seconds since the start.
         time: seconds since 1970.
@@ -69,6 +70,7 @@ class Status(msgspec.Struct, frozen=True):
     disagreement: float
     gossips: bool
     agents: int
+    gossip_period: float
     neighbours: dict[str, Neighbour]
     uptime: float
     time: float

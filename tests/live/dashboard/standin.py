@@ -147,6 +147,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
         "disagreement": 0.375,
         "gossips": True,
         "agents": 9,
+        "gossip_period": 0.5,
         "neighbours": {
             "north": neighbour(),
             "south": neighbour(silent_for=83.0),

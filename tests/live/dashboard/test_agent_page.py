@@ -178,6 +178,17 @@ def test_a_certificate_that_expires(
     expect(line).to_have_text(re.compile("the authority's certificate expire", re.IGNORECASE))
 
 
+@pytest.mark.parametrize(("period", "state"), [(0.5, "silent"), (5.0, "heard"), (4.0, "silent")])
+def test_silent_is_a_matter_of_gossip_periods(
+    visit: Open, service: Service, period: float, state: str
+) -> None:
+    """South was heard 83 s ago: that is long where all speak twice a second."""
+    service.event = plain(status()) | {"gossip_period": period}
+    row = visit(service.link).page.locator("#neighbours tr").nth(1)
+    expect(row).to_have_attribute("data-state", state)
+    expect(row).to_contain_text("south")
+
+
 def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#agent-name")).to_have_text("centre")

@@ -135,6 +135,7 @@ def test_one_joins_and_one_leaves(tmp_path: Path) -> None:
             world.give(name)
         world.play(5)
         world.wait("heard", all_heard)
+        assert ask(world.running["west"], "/v1/status")["gossip_period"] == 0.2
         old = Federation.read(world.file)
         address = f"127.0.0.1:{world.ports.pop()}"
         world.command("join", "centre", "--link", "west", "--link", "north", "--address", address)

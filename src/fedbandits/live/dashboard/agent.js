@@ -81,14 +81,15 @@ export class AgentView {
   }
 
   showNeighbours() {
-    const neighbours = Object.entries(this.status.neighbours);
+    const { neighbours: all, gossip_period: period } = this.status;
+    const neighbours = Object.entries(all);
     const names = neighbours.map(([name]) => name);
     const rows = keyed(byId("neighbours"), names, () => tableRow(["", "", "number", "number", ""]));
     for (const [name, neighbour] of neighbours) {
-      rows.get(name).dataset.state = linkState(neighbour);
+      rows.get(name).dataset.state = linkState(neighbour, period);
       showCells(rows.get(name), [
         name,
-        heard(neighbour),
+        heard(neighbour, period),
         format.measure(neighbour.disagreement),
         format.measure(neighbour.weight),
         neighbour.refused ? `${format.count(neighbour.refused)}: ${neighbour.last_refusal}` : "none",
@@ -102,20 +103,21 @@ export class AgentView {
     const width = contentWidth(svg.parentElement);
     if (width <= 0) return;
     const neighbours = Object.entries(status.neighbours);
+    const period = status.gossip_period;
     const height = Math.max(260, Math.min(400, Math.round(width * 0.75)));
     const named = neighbours.length <= (width < 480 ? MOST_NAMED.narrow : MOST_NAMED.wide);
     const points = around(neighbours.length, width, height, named ? [54, 32] : [16, 16]);
     const radius = neighbours.length > 36 ? 9 : 15;
     const nodes = [[status.name, null], ...neighbours].map(([name, neighbour], i) => {
       const arm = i ? leading.get(name) : status.recommended;
-      const words = neighbour ? `${name}: ${linkWords(neighbour)}` : name;
+      const words = neighbour ? `${name}: ${linkWords(neighbour, period)}` : name;
       return {
         key: `${i ? "n" : "a"} ${name}`,
         x: points[i][0],
         y: points[i][1],
         radius: i ? radius : 20,
         mark: arm ? String(status.arms.indexOf(arm) + 1) : "?",
-        kind: `${arm ? `colour-${armColour(arm)}` : "unknown"} ${i ? linkState(neighbour) : ""}`,
+        kind: `${arm ? `colour-${armColour(arm)}` : "unknown"} ${i ? linkState(neighbour, period) : ""}`,
         name: named && i ? format.shorten(name, width < 480 ? 10 : 14) : "",
         words: arm ? `${words}, leading arm ${arm}` : words,
       };
@@ -124,24 +126,24 @@ export class AgentView {
       key: name,
       from: 0,
       to: i + 1,
-      state: linkState(neighbour),
-      words: shortWords(neighbour, named),
+      state: linkState(neighbour, period),
+      words: shortWords(neighbour, period, named),
       wordsAt: named ? 0.55 : 0.8, // in a crowd, words stand near the neighbour
     }));
     drawGraph(svg, { width, height, nodes, links });
   }
 }
 
-function heard(neighbour) {
-  const state = linkState(neighbour);
+function heard(neighbour, period) {
+  const state = linkState(neighbour, period);
   if (state === "heard") return `${format.duration(neighbour.silent_for)} ago`;
-  return linkWords(neighbour);
+  return linkWords(neighbour, period);
 }
 
 // What is written on a link.
-function shortWords(neighbour, room) {
+function shortWords(neighbour, period, room) {
   const said = [];
-  const state = linkState(neighbour);
+  const state = linkState(neighbour, period);
   if (room && state === "silent") said.push(format.duration(neighbour.silent_for, 1));
   if (room && (state === "left" || state === "never")) said.push(state);
   if (neighbour.refused) said.push(`✕${format.count(neighbour.refused)}`);

@@ -133,8 +133,11 @@ export class FederationView {
   }
 
   edgeState(a, b) {
-    return worseState(
-      linkState(this.agents.get(a)?.neighbours[b]), linkState(this.agents.get(b)?.neighbours[a]));
+    const seen = (from, to) => {
+      const status = this.agents.get(from);
+      return linkState(status?.neighbours[to], status?.gossip_period);
+    };
+    return worseState(seen(a, b), seen(b, a));
   }
 
   drawMap() {
@@ -186,9 +189,9 @@ export class FederationView {
   }
 }
 
-function linksInWords({ neighbours }) {
+function linksInWords({ neighbours, gossip_period: period }) {
   const all = Object.values(neighbours);
-  const heard = all.filter((one) => linkState(one) === "heard").length;
+  const heard = all.filter((one) => linkState(one, period) === "heard").length;
   const refused = all.reduce((sum, one) => sum + one.refused, 0);
   return `${heard} of ${all.length} heard${refused ? `, ${format.count(refused)} refused` : ""}`;
 }

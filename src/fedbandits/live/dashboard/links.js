@@ -3,16 +3,17 @@
 import { element, svgElement } from "./dom.js";
 import { duration } from "./format.js";
 
-export const LATELY = 10; // seconds; a gossip period is half a second unless told otherwise
+const LATELY = 20; // gossip periods: so many messages in a row are not lost by chance
 
-export function linkState(neighbour) {
+// period: seconds between two exchanges, by the status that names the neighbour.
+export function linkState(neighbour, period) {
   if (!neighbour) return "unknown";
   if (neighbour.left) return "left";
   if (neighbour.silent_for == null) return "never";
-  return neighbour.silent_for > LATELY ? "silent" : "heard";
+  return neighbour.silent_for > LATELY * period ? "silent" : "heard";
 }
 
-export function linkWords(neighbour) {
+export function linkWords(neighbour, period) {
   const seconds = neighbour?.silent_for;
   return {
     unknown: "unknown",
@@ -20,7 +21,7 @@ export function linkWords(neighbour) {
     never: "never heard",
     silent: `silent for ${duration(seconds)}`,
     heard: "heard lately",
-  }[linkState(neighbour)];
+  }[linkState(neighbour, period)];
 }
 
 const WORSE = ["heard", "unknown", "never", "silent", "left"];
@@ -31,7 +32,7 @@ export function worseState(one, other) {
 }
 
 const LEGEND = {
-  heard: `heard in the last ${LATELY} s`,
+  heard: `heard in the last ${LATELY} gossip periods`,
   silent: "silent for longer",
   never: "never heard",
   left: "left",
