@@ -51,6 +51,26 @@ def show(
 
 
 @live_app.command()
+def backup(
+    journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
+    copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
+) -> None:
+    """Copy a journal, also while its agent runs: one moment of it, read and checked.
+
+    All that was acknowledged before is in the copy, which appears whole or not at all.
+
+    \b
+    Example:
+      fedbandits live backup north.db backups/north-monday.db
+    """  # noqa: D301
+    from fedbandits.live.journal import back_up
+
+    saved = back_up(journal, copy).saved
+    rounds = 0 if saved.state is None else saved.state.rounds
+    say(f"{copy} holds {tables.counted(rounds, 'choice')}; keep it as safe as the keys")
+
+
+@live_app.command()
 def up(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
     folder: Annotated[
