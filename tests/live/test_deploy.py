@@ -7,6 +7,9 @@ import configparser
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +166,28 @@ def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
     assert service["Restart"] == "on-failure"
     assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
     assert f"`{service['WorkingDirectory']}/north.db`" in PAGE
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
+    """It warns of keys and values that it does not know, and ends well all the same."""
+    text = (DEPLOY / "fedbandits.service").read_text(encoding="utf-8")
+    command = "/opt/fedbandits/bin/fedbandits"
+    assert command in text
+    text = text.replace(command, sys.executable)
+
+    def complaints(unit: str) -> list[str]:
+        file = tmp_path / "fedbandits.service"
+        file.write_text(unit, encoding="utf-8")
+        done = subprocess.run(
+            ["systemd-analyze", "verify", str(file)], capture_output=True, text=True, timeout=60
+        )
+        lines = (done.stdout + done.stderr).splitlines()
+        # Others' units are not ours to verify.
+        return [line for line in lines if "fedbandits" in line]
+
+    assert complaints(text) == []
+    assert complaints(text.replace("ProtectClock", "ProtectClok")) != []
 
 
 @pytest.mark.parametrize(
