@@ -16,13 +16,14 @@ class Forwarder:
 
     Made by `Forwarders`, in whose event loop all of it runs.
 
-    Args:
-        to: "host:port" of the other address.
+    Attributes:
+        address: "host:port" of its own.
+        to: of the other; it may be told later.
     """
 
     def __init__(self, to: str) -> None:
         self.address = ""
-        self._to = to
+        self.to = to
         self._refuses = False
         self._delay = 0.0
         self._passing = asyncio.Event()
@@ -49,6 +50,15 @@ class Forwarder:
         """
         self._passing.clear()
 
+    def forget(self) -> None:
+        """Nothing passes on the connections that are there, ever again; new ones work.
+
+        So a router dies, and another takes its place: only silence tells the ends.
+        """
+        self._passing.clear()
+        self._passing = asyncio.Event()
+        self._passing.set()
+
     def slow(self, seconds: float) -> None:
         """What is passed on waits for so long."""
         self._delay = seconds
@@ -69,34 +79,33 @@ class Forwarder:
             writer.transport.abort()
             return
         self._writers.add(writer)
+        passing = self._passing
         try:
-            await self._passing.wait()
-            host, _, port = self._to.rpartition(":")
+            await passing.wait()
+            host, _, port = self.to.rpartition(":")
             other_reader, other = await asyncio.open_connection(host, int(port))
         except OSError:  # nobody listens there now
             writer.transport.abort()
             self._writers.discard(writer)
             return
         self._writers.add(other)
-        if self._refuses:  # since it came
-            self.cut()
-        await asyncio.gather(self._pass_on(reader, other), self._pass_on(other_reader, writer))
+        await asyncio.gather(
+            self._pass_on(reader, other, passing), self._pass_on(other_reader, writer, passing)
+        )
         self._writers -= {writer, other}
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passing: asyncio.Event
+    ) -> None:
         """One way, in order, until an end closes: then both are closed."""
         with suppress(OSError):
             while data := await reader.read(2**16):
-                await self._wait()
+                await asyncio.sleep(self._delay)
+                await passing.wait()
                 writer.write(data)
                 await writer.drain()
-        await self._wait()
+        await passing.wait()
         writer.close()
-
-    async def _wait(self) -> None:
-        if self._delay:
-            await asyncio.sleep(self._delay)
-        await self._passing.wait()
 
 
 class Forwarders:
@@ -115,9 +124,9 @@ class Forwarders:
         self._thread.join()
         self._loop.close()
 
-    def to(self, address: str) -> Forwarder:
-        """A new one to an address."""
-        return self._run(self._make(address))
+    def make(self, to: str = "") -> Forwarder:
+        """A new one to an address, or to one that it is told later."""
+        return self._run(self._make(to))
 
     def tell(self, act: Callable[[Forwarder], None], which: Iterable[Forwarder]) -> None:
         """Cut, slow down or heal some; returns when it is done."""
@@ -126,8 +135,8 @@ class Forwarders:
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    async def _make(self, address: str) -> Forwarder:
-        made = Forwarder(address)
+    async def _make(self, to: str) -> Forwarder:
+        made = Forwarder(to)
         await made.start()
         self._made.append(made)
         return made

@@ -59,13 +59,13 @@ def is_broken(connection: socket.socket) -> bool:
 
 
 def test_a_link_passes_on_both_ways() -> None:
-    with echo() as server, Forwarders() as made, connected(made.to(server)) as client:
+    with echo() as server, Forwarders() as made, connected(made.make(server)) as client:
         assert said(client, b"hello") == b"hello"
 
 
 def test_a_cut_breaks_what_is_there_and_what_comes() -> None:
     with echo() as server, Forwarders() as made:
-        link = made.to(server)
+        link = made.make(server)
         with connected(link) as client:
             assert said(client, b"hello") == b"hello"
             made.tell(Forwarder.cut, [link])
@@ -79,7 +79,7 @@ def test_a_cut_breaks_what_is_there_and_what_comes() -> None:
 
 def test_a_black_hole_tells_nobody_and_keeps_what_was_under_way() -> None:
     with echo() as server, Forwarders() as made:
-        link = made.to(server)
+        link = made.make(server)
         with connected(link) as before, connected(link) as closed:
             assert said(before, b"hello") == b"hello"
             made.tell(Forwarder.black_hole, [link])
@@ -95,9 +95,23 @@ def test_a_black_hole_tells_nobody_and_keeps_what_was_under_way() -> None:
                     assert client.recv(100) == b"late"
 
 
+def test_a_link_that_is_forgotten_is_silent_for_ever_and_a_new_one_works() -> None:
+    with echo() as server, Forwarders() as made:
+        link = made.make(server)
+        with connected(link) as before:
+            assert said(before, b"hello") == b"hello"
+            made.tell(Forwarder.forget, [link])
+            with connected(link) as after:
+                assert said(after, b"hello") == b"hello"
+            made.tell(Forwarder.heal, [link])
+            before.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                said(before, b"lost")
+
+
 def test_a_slow_link_delays() -> None:
     with echo() as server, Forwarders() as made:
-        link = made.to(server)
+        link = made.make(server)
         with connected(link) as client:
             assert said(client, b"hello") == b"hello"
             made.tell(lambda each: each.slow(0.1), [link])
