@@ -105,7 +105,6 @@ def use_live() -> None:
     import prometheus_client  # noqa: F401
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401
-    import zenoh  # noqa: F401
 
 
 def asks(call: Callable[[], Any], error: type[Exception], words: str) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import zenoh
-
 from fedbandits.live import keys
+from fedbandits.live.tls_transport import TlsTransport
 from fedbandits.live.transport import Receive, Transport
-from fedbandits.live.zenoh_transport import ZenohTransport
 
 WAIT = 8.0
 """Seconds after which what should happen has not."""
@@ -63,20 +60,19 @@ async def send_until(
 class Path3:
     """The members a - b - c of a path, with keys and addresses; d is a member, and apart."""
 
-    def __init__(self, folder: Path, kind: Any = ZenohTransport) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.kind = kind
         keys.write_keys(Names(("a", "b", "c", "d")), folder)
         self.address = dict(zip("abcd", free_addresses(4), strict=True))
         self.neighbours = {"a": "b", "b": "ac", "c": "b"}
         self.heard: dict[str, list[tuple[str, bytes]]] = {name: [] for name in "abc"}
-        self.transports: dict[str, Any] = {}
+        self.transports: dict[str, TlsTransport] = {}
 
-    def transport(self, name: str, **options: Any) -> Any:
+    def transport(self, name: str) -> TlsTransport:
         """The transport of a member, not started."""
         others = {other: self.address[other] for other in self.neighbours[name]}
-        made = self.kind(
-            name, self.address[name], others, self.folder / name, check=0.1, silence=1.0, **options
+        made = TlsTransport(
+            name, self.address[name], others, self.folder / name, check=0.1, silence=1.0
         )
         self.transports[name] = made
         return made
@@ -84,8 +80,7 @@ class Path3:
     async def start(self, *names: str) -> None:
         """Start some, and keep what they hear."""
         for name in names:
-            heard = self.heard[name]
-            await self.transport(name).start(lambda *message, heard=heard: heard.append(message))
+            await self.transport(name).start(keep(self.heard[name]))
 
     async def stop(self) -> None:
         """Stop those that run."""
@@ -100,52 +95,6 @@ class Path3:
         )
 
 
-def rogue_config(
-    credentials: Path | None,
-    *,
-    connect: Sequence[str] = (),
-    listen: Sequence[str] = (),
-    mode: str = "peer",
-) -> dict[str, Any]:
-    """Someone who follows no rule but those of zenoh: no access control, no limits.
-
-    Args:
-        credentials: folder with ca.pem, cert.pem and key.pem; None for none.
-        connect: endpoints, such as tls/127.0.0.1:7447.
-        listen: endpoints.
-        mode: peer or client.
-    """
-    tls: dict[str, Any] = {"verify_name_on_connect": False}
-    if credentials is not None:
-        ca, cert, key = (str(credentials / f"{name}.pem") for name in ("ca", "cert", "key"))
-        tls |= {
-            "enable_mtls": True,
-            "root_ca_certificate": ca,
-            "listen_certificate": cert,
-            "listen_private_key": key,
-            "connect_certificate": cert,
-            "connect_private_key": key,
-        }
-    return {
-        "mode": mode,
-        "connect": {
-            "endpoints": list(connect),
-            "timeout_ms": -1,
-            "exit_on_failure": False,
-            "retry": {"period_init_ms": 100, "period_max_ms": 100, "period_increase_factor": 1},
-        },
-        "listen": {"endpoints": list(listen)},
-        "open": {"return_conditions": {"connect_scouted": False, "declares": False}},
-        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
-        "transport": {"link": {"tls": tls}},
-    }
-
-
-def rogue(credentials: Path | None, **options: Any) -> zenoh.Session:
-    """A session of such a one."""
-    return zenoh.open(zenoh.Config.from_json5(json.dumps(rogue_config(credentials, **options))))
-
-
 def play(path: Path3, work: Callable[[], Awaitable[None]]) -> None:
     """Run, and end whatever was started."""
 
@@ -156,10 +105,6 @@ def play(path: Path3, work: Callable[[], Awaitable[None]]) -> None:
             await path.stop()
 
     asyncio.run(main())
-
-
-def ignore(sender: str, message: bytes) -> None:
-    """Hear nothing."""
 
 
 def keep(heard: list[tuple[str, bytes]]) -> Receive:

@@ -15,7 +15,7 @@ import typer
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.live import Agent, Federation, inbox, ticket_book, zenoh_config
+from fedbandits.live import Agent, Federation, inbox, link, ticket_book, tls_transport
 from fedbandits.live.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
 from fedbandits.live.service.events import Events
@@ -91,6 +91,14 @@ def test_the_page_names_every_metric_that_there_is_and_no_other() -> None:
     assert set(re.findall(METRIC, PAGE)) == kinds
 
 
+def test_the_page_names_all_that_the_transport_counts() -> None:
+    (row,) = re.findall(r"^\| `fedbandits_transport_total` \|(.*)\|$", PAGE, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", row) == ["what", *tls_transport.COUNTS]
+    dashboard = (DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8")
+    shown = re.findall(r'transport_total.*?what=~?\\"([\w|]+)', dashboard)
+    assert {each for group in shown for each in group.split("|")} == set(tls_transport.COUNTS)
+
+
 def commands(text: str) -> list[str]:
     """Command lines in a page or in comments, those that go on in a second line too."""
     joined = re.sub(r"\\\n[#\s]*", "", text)
@@ -158,8 +166,10 @@ def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
 @pytest.mark.parametrize(
     ("what", "limits"),
     [
-        ("a message between neighbours", [zenoh_config.MOST_BYTES]),
+        ("a message between neighbours", [link.MOST_BYTES]),
         ("messages of one neighbour", [inbox.MOST_PER_SECOND]),
+        ("handshakes at once", [tls_transport.MOST_HANDSHAKES]),
+        ("seconds for a handshake", [int(tls_transport.HANDSHAKE)]),
         ("the body of a request", [answers.BODY_BYTES]),
         ("requests a second with the token", list(guard.WITH_TOKEN)),
         ("requests a second without it", list(guard.WITHOUT)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from fedbandits.live import Agent, Federation, keys
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.tls_transport import TlsTransport
 from fedbandits.live.transport import Receive, Transport
-from fedbandits.live.zenoh_transport import ZenohTransport
 
 from .links import free_addresses, until
 
@@ -39,7 +37,7 @@ class Recording:
         await self.transport.start(keep)
 
 
-def federation_of_three(folder: Path, kind: Any) -> tuple[dict[str, Agent], dict[str, Recording]]:
+def federation_of_three(folder: Path) -> tuple[dict[str, Agent], dict[str, Recording]]:
     """Agents that gossip fifty times a second."""
     shops = Federation(
         ["tea", "coffee", "cocoa"],
@@ -51,7 +49,7 @@ def federation_of_three(folder: Path, kind: Any) -> tuple[dict[str, Agent], dict
     address = dict(zip("abc", free_addresses(3), strict=True))
     transports = {
         name: Recording(
-            kind(
+            TlsTransport(
                 name,
                 address[name],
                 {other: address[other] for other in shops.part(name).neighbours},
@@ -95,13 +93,12 @@ async def settled(agents: dict[str, Agent]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [ZenohTransport, TlsTransport])
 class TestAgents:
     """The agents themselves, over real links."""
 
-    def test_agree(self, tmp_path: Path, kind: Any) -> None:
+    def test_agree(self, tmp_path: Path) -> None:
         async def work() -> None:
-            agents, _ = federation_of_three(tmp_path, kind)
+            agents, _ = federation_of_three(tmp_path)
             try:
                 for agent in agents.values():
                     await agent.start()
@@ -119,11 +116,9 @@ class TestAgents:
 
         asyncio.run(work())
 
-    def test_what_was_recorded_before_a_restart_is_harmless(
-        self, tmp_path: Path, kind: Any
-    ) -> None:
+    def test_what_was_recorded_before_a_restart_is_harmless(self, tmp_path: Path) -> None:
         async def work() -> None:
-            agents, transports = federation_of_three(tmp_path, kind)
+            agents, transports = federation_of_three(tmp_path)
             try:
                 for agent in agents.values():
                     await agent.start()

@@ -1,4 +1,4 @@
-"""Plain TLS on the loopback address: the same promises, and every refusal counted."""
+"""Real links on the loopback address: neighbours hear each other, and nobody else is heard."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from fedbandits.live import keys
+from fedbandits.live import keys, tls_transport
 from fedbandits.live.inbox import MOST_PER_SECOND
-from fedbandits.live.tls_transport import MOST_BYTES, TlsTransport
+from fedbandits.live.link import MOST_BYTES
+from fedbandits.live.tls_transport import COUNTS, MOST_HANDSHAKES, TlsTransport
 
 from .links import Path3, credentials, handshake, keep, play, send_until, until
 
@@ -26,7 +27,18 @@ from .links import Path3, credentials, handshake, keep, play, send_until, until
 @pytest.fixture
 def path(tmp_path: Path) -> Path3:
     """a - b - c, with keys."""
-    return Path3(tmp_path, TlsTransport)
+    return Path3(tmp_path)
+
+
+BAD = COUNTS.keys() - {"sent", "received"}
+"""What is not counted where all is well."""
+
+
+def server(own: Path) -> ssl.SSLContext:
+    """Someone who listens under these keys, and asks nobody who it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own / "cert.pem", own / "key.pem")
+    return context
 
 
 class TestNeighbours:
@@ -41,7 +53,8 @@ class TestNeighbours:
             await path.hears("c", "b", b"x" * MOST_BYTES)
             assert {sender for sender, _ in path.heard["b"]} == {"a", "c"}
             assert path.transports["b"].linked == {"a", "c"}
-            assert path.transports["b"].counts["refused"] == 0
+            assert {each.counts[what] for each in path.transports.values() for what in BAD} == {0}
+            assert all(each.counts.keys() == COUNTS.keys() for each in path.transports.values())
 
         play(path, work)
 
@@ -83,6 +96,8 @@ class TestNeighbours:
             transport.send("c", b"")
         with pytest.raises(ValueError, match="524,289 bytes; 524,288 are allowed"):
             transport.send("b", b"x" * (MOST_BYTES + 1))
+        transport.send("b", b"into the void, before the start")
+        assert transport.counts["sent"] == 0
 
         async def work() -> None:
             await path.start("b")
@@ -92,36 +107,128 @@ class TestNeighbours:
             path.address["a"] = "nowhere"
             with pytest.raises(ValueError, match="an address is host:port"):
                 await path.start("a")
+            wrong = TlsTransport("a", None, {"b": path.address["b"]}, path.folder / "c")
+            with pytest.raises(keys.KeysError, match="'c''s certificate, not 'a''s"):
+                await wrong.start(keep([]))
 
         play(path, work)
 
     @pytest.mark.slow
-    def test_a_renewed_certificate_is_taken_and_no_link_closed(self, path: Path3) -> None:
+    def test_a_link_over_which_nothing_comes_is_opened_anew(self, path: Path3) -> None:
+        """As one to a neighbour whose process hangs, and whose machine keeps the connection."""
+
+        async def work() -> None:
+            met = 0
+
+            def hang(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+                nonlocal met
+                met += 1
+
+            host, _, port = path.address["a"].rpartition(":")
+            own = server(path.folder / "a")
+            async with await asyncio.start_server(hang, host, int(port), ssl=own):
+                await path.start("b", "c")
+                await until(lambda: met == 2)
+            b = path.transports["b"]
+            assert b.counts["silent"] >= 1
+            await path.start("a")
+            await path.hears("b", "a", b"alive")
+            link, silent = b._links["a"], b.counts["silent"]
+            await asyncio.sleep(1.5)  # one that has nothing to say, and is there, is left alone
+            assert (b._links["a"], b.counts["silent"]) == (link, silent)
+
+        play(path, work)
+
+    def test_a_second_link_of_a_neighbour_takes_the_place_of_the_first(self, path: Path3) -> None:
+        async def work() -> None:
+            heard: list[tuple[str, bytes]] = []
+            b = TlsTransport("b", path.address["b"], {"a": None}, path.folder / "b")
+            path.transports["b"] = b
+            await b.start(keep(heard))
+
+            def talk() -> int:
+                with (
+                    handshake(path.address["b"], path.folder / "a") as first,
+                    handshake(path.address["b"], path.folder / "a") as second,
+                ):
+                    second.sendall(b"\0\0\0\3two")
+                    with suppress(OSError):
+                        while first.recv(100):
+                            pass  # signs of life, until it is closed
+                    return len(b._open)
+
+            assert await asyncio.to_thread(talk) == 1
+            await until(lambda: heard == [("a", b"two")])
+
+        play(path, work)
+
+
+@pytest.mark.slow
+class TestCertificates:
+    """They are renewed, and they expire."""
+
+    def test_a_renewed_one_is_taken_and_no_link_closed(self, path: Path3) -> None:
         async def work() -> None:
             await path.start("b", "c")
             await path.hears("b", "c", b"before")
-            link = path.transports["b"]._links["c"]
+            b, file = path.transports["b"], path.folder / "b" / "cert.pem"
+            link, good = b._links["c"], file.read_bytes()
+            file.write_bytes(b"half a certif")
+            await asyncio.sleep(0.3)
+            await path.hears("b", "c", b"with the old one")
+            assert b.counts["reloads"] == 0
+            file.write_bytes(good)
             keys.renew(path.folder, "b", days=700)
-            await until(lambda: path.transports["b"].counts["reloads"])
+            await until(lambda: b.counts["reloads"])
 
             def shown() -> bytes | None:
                 with handshake(path.address["b"], path.folder / "c") as one:
                     return one.getpeercert(binary_form=True)
 
-            assert path.transports["b"]._links["c"] is link
-            own = ssl.PEM_cert_to_DER_cert((path.folder / "b" / "cert.pem").read_text())
-            assert await asyncio.to_thread(shown) == own
+            assert b._links["c"] is link
+            assert await asyncio.to_thread(shown) == ssl.PEM_cert_to_DER_cert(file.read_text())
             await path.hears("b", "c", b"after")
 
         play(path, work)
 
-    def test_a_link_ends_with_the_certificate_of_its_other_end(self, path: Path3) -> None:
+    def test_a_link_ends_when_one_expires_and_comes_back_with_a_new_one(self, path: Path3) -> None:
+        """Of a, which then runs with an expired one of its own; b opens the link to it."""
+
         async def work() -> None:
-            await path.start("b", "c")
+            keys.renew(path.folder, "a", days=2 / 86_400)
+            await path.start("a", "b", "c")
+            a, b = path.transports["a"], path.transports["b"]
+            await path.hears("b", "a", b"before")
             await path.hears("b", "c", b"before")
-            link = path.transports["b"]._links["c"]
-            link._expires = time.time() - 1
-            await until(lambda: path.transports["b"]._links.get("c") is not link)
+            link = b._links["c"]
+            await until(lambda: b.counts["expired"])
+            await until(lambda: not a.linked and not b.linked - {"c"})
+            await until(lambda: "certificate has expired" in (b.last_refusal or ""))
+            assert b.counts["refused"] >= 1
+            keys.renew(path.folder, "a", days=1)
+            await until(lambda: a.counts["reloads"])
+            await path.hears("b", "a", b"after")
+            await path.hears("a", "b", b"after")
+            assert b._links["c"] is link
+
+        play(path, work)
+
+    def test_who_is_refused_by_the_other_end_hears_why_and_waits_longer(self, path: Path3) -> None:
+        """Of b, which opens the link to a: with TLS 1.3 it takes a refused link for an open one."""
+
+        async def work() -> None:
+            keys.renew(path.folder, "b", days=2 / 86_400)
+            await path.start("a", "b")
+            a, b = path.transports["a"], path.transports["b"]
+            await path.hears("b", "a", b"before")
+            await until(lambda: b.counts["refused"] >= 2)
+            assert "before a word" in (b.last_refusal or "")
+            assert "certificate has expired" in (a.last_refusal or "")
+            await asyncio.sleep(2.0)  # 0.2 s and twice as long each time, and not 0.2 s for ever
+            assert b.counts["refused"] <= 6
+            keys.renew(path.folder, "b", days=1)
+            await until(lambda: b.counts["reloads"])
+            await path.hears("a", "b", b"after")
 
         play(path, work)
 
@@ -165,6 +272,10 @@ class TestNobodyElse:
         own = credentials(path, "a", "old", now=datetime.now(UTC) - timedelta(days=400))
         self.refused(path, own, "certificate has expired", "refused")
 
+    def test_one_that_is_not_yet_valid(self, path: Path3) -> None:
+        own = credentials(path, "a", "early", now=datetime.now(UTC) + timedelta(days=2))
+        self.refused(path, own, "certificate is not yet valid", "refused")
+
     def test_a_member_that_is_no_neighbour(self, path: Path3) -> None:
         self.refused(path, path.folder / "d", "", "strangers")
 
@@ -179,51 +290,99 @@ class TestNobodyElse:
             with pytest.raises(ssl.SSLError):
                 await asyncio.to_thread(knock)
             await until(lambda: path.transports["b"].counts["refused"] == 1)
-            assert "unsupported protocol" in path.transports["b"].last_refusal
+            assert "unsupported protocol" in (path.transports["b"].last_refusal or "")
 
         play(path, work)
 
     @pytest.mark.slow
     def test_plain_tcp_garbage_and_half_a_handshake(self, path: Path3) -> None:
+        """Many that hold the line, before and while a neighbour comes: it needs no patience."""
+
         async def work() -> None:
             await path.start("b")
             host, _, port = path.address["b"].rpartition(":")
-            open_ones = [socket.create_connection((host, int(port))) for _ in range(100)]
-            for each in open_ones[:20]:
+            knockers = [socket.create_connection((host, int(port))) for _ in range(100)]
+            for each in knockers[80:]:
                 each.sendall(os.urandom(1000))
             b = path.transports["b"]
-            await until(lambda: b.counts["refused"] >= 20)
-            for each in open_ones:
-                each.close()
-            await until(lambda: b.counts["refused"] == 100)
+            await until(lambda: b.counts["refused"] >= 100 - MOST_HANDSHAKES)
+            assert len(b._handshakes) <= MOST_HANDSHAKES
             await path.start("c")
             await path.hears("b", "c", b"here")
+            assert len(b._handshakes) >= MOST_HANDSHAKES - 20 - 1
+            for each in knockers:
+                each.close()
+            await until(lambda: b.counts["refused"] == 100)
+            assert len(b._handshakes) == 0
 
         play(path, work)
 
-    @pytest.mark.parametrize("impostor", ["another authority", "d"])
-    def test_someone_else_at_the_address_of_a_neighbour(self, path: Path3, impostor: str) -> None:
+    @pytest.mark.slow
+    def test_who_does_not_go_on_with_a_handshake_is_cut_off(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tls_transport, "HANDSHAKE", 0.5)
+
         async def work() -> None:
-            own = path.folder / "d"
-            if impostor != "d":
+            await path.start("b")
+            host, _, port = path.address["b"].rpartition(":")
+            with socket.create_connection((host, int(port))) as knocker:
+                knocker.sendall(b"\x16\x03\x01")
+                await until(lambda: path.transports["b"].counts["refused"])
+                assert await asyncio.to_thread(knocker.recv, 1) == b""
+
+        play(path, work)
+
+    @pytest.mark.slow
+    def test_members_that_are_no_neighbours_and_come_again_and_again(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b", "c")
+            await path.hears("b", "c", b"before")
+            b = path.transports["b"]
+            most = 0
+
+            def knock() -> None:
+                nonlocal most
+                for _ in range(100):
+                    with suppress(OSError), handshake(path.address["b"], path.folder / "d") as link:
+                        most = max(most, len(b._open))
+                        link.recv(1)
+
+            knocking = [asyncio.create_task(asyncio.to_thread(knock)) for _ in range(4)]
+            turn = 0
+            while not all(each.done() for each in knocking):
+                turn += 1
+                await path.hears("b", "c", b"%d" % turn)
+            await asyncio.gather(*knocking)
+            await until(lambda: b.counts["strangers"] == 400)
+            await until(lambda: len(b._open) == 1)
+            assert most <= 6  # four of theirs, and c's
+            assert {sender for sender, _ in path.heard["b"]} == {"c"}
+
+        play(path, work)
+
+    @pytest.mark.parametrize("impostor", ["another authority", "d", "c"])
+    def test_someone_else_at_the_address_of_a_neighbour(self, path: Path3, impostor: str) -> None:
+        """Also another neighbour, which is who it is and not who is called."""
+
+        async def work() -> None:
+            own = path.folder / impostor
+            if impostor == "another authority":
                 own = credentials(path, "a", "other", authority=keys.make_authority())
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(own / "cert.pem", own / "key.pem")
 
             def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                 writer.write(b"\0\0\0\3lie")
 
             host, _, port = path.address["a"].rpartition(":")
-            server = await asyncio.start_server(greet, host, int(port), ssl=context)
-            async with server:
+            async with await asyncio.start_server(greet, host, int(port), ssl=server(own)):
                 await path.start("b", "c")
                 await path.hears("b", "c", b"here")
                 b = path.transports["b"]
-                if impostor == "d":
-                    await until(lambda: b.counts["strangers"])
-                await asyncio.sleep(0.3)
+                counted = "refused" if impostor == "another authority" else "strangers"
+                await until(lambda: b.counts[counted])
                 assert b.linked == {"c"}
-                assert {sender for sender, _ in path.heard["b"]} == {"c"}
+                await path.hears("b", "c", b"still here")
+                assert b"lie" not in {message for _, message in path.heard["b"]}
 
         play(path, work)
 
@@ -248,8 +407,9 @@ class TestTooMuch:
                 return b""
 
             await asyncio.to_thread(talk, (100_000_000).to_bytes(4, "big") + b"x" * 1_000_000)
-            assert b.counts["oversized"] == 1
+            assert (b.counts["oversized"], b.counts["half"]) == (1, 0)
             await asyncio.to_thread(talk, b"\0\0\0\7half")
+            await until(lambda: b.counts["half"] == 1)
             assert heard == []
             began = int(time.monotonic())
             await asyncio.to_thread(talk, b"\0\0\0\4many" * 20_000)
@@ -258,6 +418,7 @@ class TestTooMuch:
             await until(lambda: len(heard) == b.counts["received"])
             assert len(heard) <= MOST_PER_SECOND * seconds
             assert set(heard) == {("a", b"many")}
+            assert b.counts["half"] == 1
 
         play(path, work)
 

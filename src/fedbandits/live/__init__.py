@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .tickets import ChoiceError, ConflictingChoiceError, Ticket
     from .tls_transport import TlsTransport
     from .transport import Transport
-    from .zenoh_transport import ZenohTransport
 
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
@@ -66,7 +65,6 @@ _LATER = {
     "Transport": "transport",
     "UnknownTicketError": "observations",
     "UnsuitableError": "suitable",
-    "ZenohTransport": "zenoh_transport",
     "read_journal": "journal",
     "rehearse": "rehearsal",
     "serve": "service",
@@ -105,7 +103,6 @@ __all__ = [
     "Transport",
     "UnknownTicketError",
     "UnsuitableError",
-    "ZenohTransport",
     "read_journal",
     "rehearse",
     "serve",

@@ -38,7 +38,7 @@ SLACK = timedelta(hours=1)
 
 MARK = "@"
 """Stands before a member's name in its certificate. No public authority certifies a name with it,
-and zenoh believes public authorities too when it opens a link."""
+so that no other certificate is taken for a member's."""
 
 LONGEST = 64 - len(MARK)
 """Letters of a name that a certificate can hold (RFC 5280, ub-common-name)."""

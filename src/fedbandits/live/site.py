@@ -153,10 +153,10 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
 def _transport(site: Site) -> Transport | None:
     if site.keys is None or not site.part.neighbours:
         return None
-    from .zenoh_transport import ZenohTransport
+    from .tls_transport import TlsTransport
 
     addresses = site.part.addresses
-    return ZenohTransport(
+    return TlsTransport(
         site.part.name,
         addresses.get(site.part.name),
         {name: addresses.get(name) for name in site.part.neighbours},

@@ -1,10 +1,8 @@
-"""Messages over plain TLS 1.3 streams: what `ZenohTransport` does, with nothing between.
+"""Messages over TLS 1.3, from peer to peer: no broker, no discovery, nobody but neighbours.
 
-Zenoh cannot tell how many handshakes it refused, holds links of members that are no neighbours, and
-believes public authorities when it opens a link. Here every refusal is counted, a stranger is cut
-off as soon as its certificate is seen, and the federation's authority is the only one.
-
-A message is its length in four bytes and itself; an empty one says that the sender is there.
+Both ends of a link show a certificate of the federation's authority, and no other authority is
+believed. A message is from whom the certificate of its link names. Who is no neighbour is cut off
+as soon as its certificate is seen, and every refusal is counted.
 """
 
 from __future__ import annotations
@@ -21,20 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from .inbox import Inbox
-from .keys import KeysError, check_member, member_named
-from .links import opens, reachable, stamp
+from .keys import KeysError, check_member
+from .ledger import owns
+from .link import MOST_BYTES, Link
 from .transport import Receive
 
 _log = logging.getLogger("fedbandits.live")
 
-MOST_BYTES = 2**19
-"""Of a message. A link that announces a larger one is cut before it is read."""
-
-MOST_UNSENT = 2**20
-"""Bytes that wait on a link; what finds no room is dropped."""
-
 MOST_HANDSHAKES = 64
-"""Under way at once; who comes on top is turned away."""
+"""Under way at once. One on top ends the oldest: a neighbour needs a moment for its handshake, and
+who only holds the line has had longer."""
 
 HANDSHAKE = 5.0
 """Seconds for a handshake."""
@@ -48,6 +42,21 @@ RETRY = (0.2, 4.0)
 
 CHECK = 5.0
 """Seconds between two looks at the certificate."""
+
+COUNTS = {
+    "sent": "messages",
+    "unsent": "messages for which a link was too busy",
+    "received": "messages",
+    "dropped": "messages of a flood",
+    "refused": "handshakes, by either end",
+    "strangers": "links of members that are no neighbours, or not whom they should be",
+    "oversized": "links cut for a message that is too large",
+    "half": "links that ended in the middle of a message",
+    "silent": "links cut for silence",
+    "expired": "links cut because the other end's certificate has expired",
+    "reloads": "of the own certificate",
+}
+"""What is counted."""
 
 
 class TlsTransport:
@@ -67,9 +76,7 @@ class TlsTransport:
         silence: seconds without a sign of life until a link counts as broken.
 
     Attributes:
-        counts: sent, unsent (a link was busy), received, dropped (a flood), refused (handshakes),
-            strangers (members that are no neighbours, or not whom they should be), oversized,
-            reloads (of the certificate).
+        counts: what happened, by the names in COUNTS.
         last_refusal: why the last handshake was refused.
     """
 
@@ -87,18 +94,19 @@ class TlsTransport:
         self.listen = listen
         self.neighbours = reachable(name, listen, neighbours)
         self.keys = Path(keys)
-        names = ("sent", "unsent", "received", "dropped", "refused", "strangers", "oversized")
-        self.counts: Counter[str] = Counter(dict.fromkeys([*names, "reloads"], 0))
+        self.counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
         self.last_refusal: str | None = None
         self.silence = silence
         self.inbox: Inbox | None = None
         self._check = check
-        self._links: dict[str, _Link] = {}
-        self._open: set[_Link] = set()
+        self._links: dict[str, Link] = {}
+        self._open: set[Link] = set()
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
-        self._handshakes = 0
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+        """Under way, the oldest first."""
+        self._warned: set[str] = set()
         for address in self.neighbours.values():
             if address is not None:
                 _host_and_port(address)
@@ -156,7 +164,7 @@ class TlsTransport:
 
     # What links call
 
-    def opened(self, link: _Link) -> bool:
+    def opened(self, link: Link) -> bool:
         """A handshake is done: keep the link of a neighbour, instead of the one before."""
         self._open.add(link)
         name = link.peer
@@ -164,24 +172,40 @@ class TlsTransport:
             return False
         if name is None or name not in self.neighbours or link.expected not in (None, name):
             self.counts["strangers"] += 1
+            at = "" if link.expected is None else f" at the address of {link.expected}"
+            self._warn(f"a link of {name or 'nobody'}, who is no neighbour{at}")
             return False
         if (before := self._links.get(name)) is not None:
             before.cut()
         self._links[name] = link
         return True
 
-    def closed(self, link: _Link) -> None:
+    def closed(self, link: Link) -> None:
         """A link is gone."""
         self._open.discard(link)
         if link.peer is not None and self._links.get(link.peer) is link:
             del self._links[link.peer]
 
+    def refuse(self, error: OSError) -> None:
+        """A handshake has failed, here or at the other end."""
+        self.counts["refused"] += 1
+        self.last_refusal = str(error)
+        if isinstance(error, ssl.SSLError):
+            self._warn(f"a handshake was refused: {error}")
+
     # What runs all the time
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _warn(self, what: str) -> None:
+        """Once of each kind: who knocks all the time fills no disk."""
+        if what not in self._warned:
+            self._warned.add(what)
+            _log.warning("%s: %s", self.name, what)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _await_links(self, listening: socket.socket) -> None:
         if listening is self._socket:
@@ -192,48 +216,52 @@ class TlsTransport:
         try:
             connection, _ = listening.accept()
         except OSError as error:  # gone meanwhile, or no file handles left: ask again later
-            self.counts["refused"] += 1
-            self.last_refusal = str(error)
+            self.refuse(error)
             loop = asyncio.get_running_loop()
             loop.remove_reader(listening)
             loop.call_later(RETRY[0], self._await_links, listening)
             return
         connection.setblocking(False)
-        if self._handshakes >= MOST_HANDSHAKES:
+        if len(self._handshakes) >= MOST_HANDSHAKES:
+            oldest = next(iter(self._handshakes))
+            del self._handshakes[oldest]
+            oldest.cancel()
             self.counts["refused"] += 1
-            connection.close()
-        else:
-            self._handshakes += 1
-            self._begin(self._welcome(connection))
+            self.last_refusal = f"more than {MOST_HANDSHAKES} handshakes at once"
+        self._handshakes[self._begin(self._welcome(connection))] = None
 
     async def _welcome(self, connection: socket.socket) -> None:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: _Link(self), connection, ssl=self._server, ssl_handshake_timeout=HANDSHAKE
+                lambda: Link(self), connection, ssl=self._server, ssl_handshake_timeout=HANDSHAKE
             )
         except OSError as error:
-            self.counts["refused"] += 1
-            self.last_refusal = str(error)
+            self.refuse(error)
         finally:
-            self._handshakes -= 1
+            if (task := asyncio.current_task()) is not None:
+                self._handshakes.pop(task, None)
 
     async def _keep_open(self, neighbour: str, address: str) -> None:
         """Open the link to a neighbour whenever there is none."""
         host, port = _host_and_port(address)
         pause = RETRY[0]
         while True:
-            with suppress(OSError):
+            try:
                 _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: _Link(self, expected=neighbour),
+                    lambda: Link(self, expected=neighbour),
                     host,
                     port,
                     ssl=self._client,
                     server_hostname=host,
                     ssl_handshake_timeout=HANDSHAKE,
                 )
-                if self._links.get(neighbour) is link:
-                    pause = RETRY[0]
                 await link.gone.wait()
+                if link.heard:
+                    pause = RETRY[0]
+            except ssl.SSLError as error:
+                self.refuse(error)
+            except OSError:
+                pass  # nobody is there now
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
 
@@ -244,7 +272,8 @@ class TlsTransport:
         while True:
             await asyncio.sleep(min(HEARTBEAT, self._check, self.silence / 4))
             for link in list(self._links.values()):
-                if link.is_over():
+                if (why := link.over()) is not None:
+                    self.counts[why] += 1
                     link.cut()
                 else:
                     link.send(b"")
@@ -267,74 +296,31 @@ class TlsTransport:
         )
 
 
-class _Link(asyncio.Protocol):
-    """One connection, either way."""
+def reachable(
+    name: str, listen: str | None, neighbours: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """Neighbours that can be reached, or can reach this one; refused if it is neither."""
+    if name in neighbours:
+        raise ValueError(f"{name!r} is no neighbour of itself")
+    for neighbour, address in neighbours.items():
+        if listen is None and address is None:
+            raise ValueError(f"neither {name!r} nor {neighbour!r} can be reached by the other")
+    return dict(neighbours)
 
-    def __init__(self, owner: TlsTransport, expected: str | None = None) -> None:
-        self.expected = expected
-        self.peer: str | None = None
-        self.gone = asyncio.Event()
-        self._owner = owner
-        self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
-        self._heard_at = time.monotonic()
-        self._expires = 0.0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """After the handshake."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
-        named = dict(pair for part in certificate.get("subject", ()) for pair in part)
-        self.peer = member_named(named.get("commonName"))
-        self._expires = ssl.cert_time_to_seconds(certificate["notAfter"])
-        if not self._owner.opened(self):
-            self.cut()
+def opens(name: str, listen: str | None, neighbour: str, address: str | None) -> bool:
+    """Whether this end opens the link: of two that can, the one that owns their edge."""
+    return address is not None and (listen is None or owns(name, neighbour))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Closed by either end."""
-        self._owner.closed(self)
-        self._transport = None
-        self.gone.set()
 
-    def data_received(self, data: bytes) -> None:
-        """Hand over what is whole."""
-        inbox, received = self._owner.inbox, self._received
-        self._heard_at = time.monotonic()
-        received += data
-        start = 0
-        while len(received) - start >= 4 and self._transport is not None and inbox is not None:
-            size = int.from_bytes(received[start : start + 4], "big")
-            if size > MOST_BYTES:
-                self._owner.counts["oversized"] += 1
-                self.cut()
-                return
-            end = start + 4 + size
-            if len(received) < end:
-                break
-            if size:
-                inbox.put(str(self.peer), bytes(received[start + 4 : end]))
-            start = end
-        del received[:start]
-
-    def send(self, message: bytes) -> bool:
-        """Whether there was room."""
-        transport = self._transport
-        if transport is None or transport.get_write_buffer_size() > MOST_UNSENT:
-            return False
-        transport.write(len(message).to_bytes(4, "big") + message)
-        return True
-
-    def is_over(self) -> bool:
-        """Whether it is silent for too long, or its certificate has expired."""
-        silent = time.monotonic() - self._heard_at
-        return silent > self._owner.silence or time.time() > self._expires
-
-    def cut(self) -> None:
-        """Close at once."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.abort()
+def stamp(keys: Path) -> list[tuple[int, int]]:
+    """What changes when the files of the keys do."""
+    found = []
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        with suppress(OSError):
+            status = (keys / name).stat()
+            found.append((status.st_mtime_ns, status.st_ino))
+    return found
 
 
 def _context(keys: Path, side: int) -> ssl.SSLContext:

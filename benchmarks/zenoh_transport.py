@@ -23,11 +23,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from .inbox import Inbox
-from .keys import KeysError, check_member, member_named
-from .links import opens, reachable, stamp
-from .transport import Receive
-from .zenoh_config import MOST_BYTES, key, session_config
+from benchmarks.zenoh_config import MOST_BYTES, key, session_config
+from fedbandits.live.inbox import Inbox
+from fedbandits.live.keys import KeysError, check_member, member_named
+from fedbandits.live.tls_transport import opens, reachable, stamp
+from fedbandits.live.transport import Receive
 
 if TYPE_CHECKING:
     import zenoh

@@ -1,0 +1,117 @@
+"""One connection between two neighbours: messages in a TLS stream, either way.
+
+A message is its length in four bytes and itself; an empty one says that the sender is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from typing import TYPE_CHECKING, Any
+
+from .keys import member_named
+
+if TYPE_CHECKING:
+    from .tls_transport import TlsTransport
+
+MOST_BYTES = 2**19
+"""Of a message. A link that announces a larger one is cut before it is read."""
+
+MOST_UNSENT = 2**20
+"""Bytes that wait on a link; what finds no room is dropped."""
+
+CUT_OFF = "the other end closed the link before a word: it may not accept the certificate it saw"
+
+
+class Link(asyncio.Protocol):
+    """One connection, whichever end has opened it.
+
+    Args:
+        owner: hears of it, and of what comes over it.
+        expected: who must be at the other end; None for any neighbour.
+
+    Attributes:
+        peer: whom the certificate at the other end names.
+        heard: whether anything ever came over it.
+        gone: is set when it is closed.
+    """
+
+    def __init__(self, owner: TlsTransport, expected: str | None = None) -> None:
+        self.expected = expected
+        self.peer: str | None = None
+        self.heard = False
+        self.gone = asyncio.Event()
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._received = bytearray()
+        self._heard_at = time.monotonic()
+        self._expires = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """After the handshake."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
+        named = dict(pair for part in certificate.get("subject", ()) for pair in part)
+        self.peer = member_named(named.get("commonName"))
+        self._expires = ssl.cert_time_to_seconds(certificate["notAfter"])
+        if self._owner.opened(self):
+            self.send(b"")
+        else:
+            self.cut()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Closed by either end."""
+        if self.expected is not None and not self.heard and self._transport is not None:
+            # With TLS 1.3 the end that opens a link is done before the other has seen who it is.
+            self._owner.refuse(exc if isinstance(exc, ssl.SSLError) else ConnectionError(CUT_OFF))
+        if self._received:
+            self._owner.counts["half"] += 1
+        self._owner.closed(self)
+        self._transport = None
+        self.gone.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand over what is whole."""
+        if self._transport is None:  # cut meanwhile
+            return
+        inbox, received = self._owner.inbox, self._received
+        self._heard_at = time.monotonic()
+        self.heard = True
+        received += data
+        start = 0
+        while len(received) - start >= 4 and inbox is not None:
+            size = int.from_bytes(received[start : start + 4], "big")
+            if size > MOST_BYTES:
+                self._owner.counts["oversized"] += 1
+                self.cut()
+                received.clear()
+                return
+            end = start + 4 + size
+            if len(received) < end:
+                break
+            if size:
+                inbox.put(str(self.peer), bytes(received[start + 4 : end]))
+            start = end
+        del received[:start]
+
+    def send(self, message: bytes) -> bool:
+        """Whether there was room."""
+        transport = self._transport
+        if transport is None or transport.get_write_buffer_size() > MOST_UNSENT:
+            return False
+        transport.write(len(message).to_bytes(4, "big") + message)
+        return True
+
+    def over(self) -> str | None:
+        """Why it has to end: "silent" for too long, its certificate "expired", or not at all."""
+        if time.time() > self._expires:
+            return "expired"
+        return "silent" if time.monotonic() - self._heard_at > self._owner.silence else None
+
+    def cut(self) -> None:
+        """Close at once."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
