@@ -89,9 +89,10 @@ class Forwarder:
             self._writers.discard(writer)
             return
         self._writers.add(other)
-        await asyncio.gather(
-            self._pass_on(reader, other, passing), self._pass_on(other_reader, writer, passing)
-        )
+        with suppress(asyncio.CancelledError):  # of which the server would complain in the log
+            await asyncio.gather(
+                self._pass_on(reader, other, passing), self._pass_on(other_reader, writer, passing)
+            )
         self._writers -= {writer, other}
 
     async def _pass_on(
