@@ -77,8 +77,8 @@ def measures(quick: bool) -> list[Measure]:
     """One agent on this machine's disk, K=20, and clients beside it."""
     pairs, n = (64, 1) if quick else (4_800, 5)
     return [
-        Measure("service/16 clients", "µs a pair", lambda: _pairs(pairs, n)),
-        Measure("service/16 clients, p99", "ms a request", lambda: _latency(pairs, n)),
+        Measure("live/HTTP, 16 clients", "µs a pair", lambda: _pairs(pairs, n)),
+        Measure("live/HTTP, 16 clients, p99", "ms a request", lambda: _latency(pairs, n)),
     ]
 
 
