@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
@@ -99,7 +100,9 @@ def _parser() -> str:
     return f"parsed by {'httptools' if installed('httptools') else 'h11'}"
 
 
+@cache
 def _play(pairs: int, n: int) -> list[Played]:
+    """Once for both rows."""
     for package in ("starlette", "uvicorn", "prometheus_client"):
         if not installed(package):
             raise NotInstalled(f"{package}, on which the service rests")

@@ -284,7 +284,7 @@ def install(kept: Kept) -> str:
 
 def live(kept: Kept) -> str:
     """What live agents bear, for who plans with them."""
-    measured = {row["name"]: row["value"] for row in kept["live"]["rows"]}
+    measured = {row["name"]: row["value"] for row in kept["live-agents"]["rows"]}
     pair, exchange = measured["live/HTTP, 16 clients"], measured["live/16 agents/journals"]
     rows = [
         ("choices with their observations a second, over HTTP", table.number(1e6 / pair)),
@@ -294,7 +294,7 @@ def live(kept: Kept) -> str:
         ("memory of an agent that waits, without the service, MiB", measured["live/idle memory"]),
     ]
     told = [(what, n if isinstance(n, str) else table.number(n)) for what, n in rows]
-    found = kept["live"]["machine"]
+    found = kept["live-agents"]["machine"]
     note = (
         f"One agent and 16 clients that keep their connections; 16 agents in 4 processes. K = 20, "
         f"everything on disk before it is answered or sent, all on {found['cores']} cores "
@@ -309,7 +309,7 @@ SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
     "speed": ({"cpu-2-cores", "h200", "h200-million"}, speed),
     "precision": ({"precision"}, precision),
     "install": ({"install"}, install),
-    "live": ({"live"}, live),
+    "live": ({"live-agents"}, live),
 }
 """By name: what a summary is made from, and how."""
 
