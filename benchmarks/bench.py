@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import (
+    exchanges,
     figure1,
     live,
     machine,
@@ -32,7 +33,7 @@ from benchmarks import (
 )
 from benchmarks.rows import Measure, Row, take
 
-GROUPS = (small, figure1, startup, live, service, movielens, million, scaling)
+GROUPS = (small, figure1, startup, live, exchanges, service, movielens, million, scaling)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -47,7 +47,7 @@ def line(machine: dict[str, Any]) -> str:
         f"{machine['backend']} ({machine['device']}), {machine['cpu']}, {machine['cores']} cores, "
         f"{machine['memory_gib']} GiB, {machine['os']}, Python {machine['python']}, "
         f"JAX {machine['jax']}, NumPy {machine['numpy']}; commit {machine['commit']}, "
-        f"{machine['date']}"
+        f"{machine['date']}, load {machine['load_before']:.1f} before"
     )
 
 

@@ -30,18 +30,22 @@ class Ended(NamedTuple):
     output: str
 
 
-def python(*arguments: str, settings: Mapping[str, str] | None = None) -> Ended:
-    """Run this Python with `arguments`; raises with the last line it wrote if it fails."""
+def environment(settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """As here, with the same library."""
     paths = [str(ROOT), _LIBRARY, os.environ.get("PYTHONPATH", "")]
-    environment = {
+    return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
         **(settings or {}),
     }
+
+
+def python(*arguments: str, settings: Mapping[str, str] | None = None) -> Ended:
+    """Run this Python with `arguments`; raises with the last line it wrote if it fails."""
     began = perf_counter()
     done = subprocess.run(
         [sys.executable, *arguments],
-        env=environment,
+        env=environment(settings),
         capture_output=True,
         text=True,
         timeout=_LIMIT,

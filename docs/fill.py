@@ -12,6 +12,7 @@ that is kept there and in benchmarks/results. A place on a page stands between a
     <!-- summary: speed -->            what is fast; of several benchmarks
     <!-- summary: precision -->        what float32 costs on long horizons
     <!-- summary: install -->          what an installation costs, with each extra
+    <!-- summary: live -->             what live agents bear
     <!-- bench: FILE -->               the table in benchmarks/results/FILE.json
 
 SECTION is a name in KEPT_AS. Only what was made with the very commands there is kept, so that
@@ -281,11 +282,34 @@ def install(kept: Kept) -> str:
     return f"{markdown(columns, rows, note)}\nBy `python benchmarks/install.py`.\n"
 
 
+def live(kept: Kept) -> str:
+    """What live agents bear, for who plans with them."""
+    measured = {row["name"]: row["value"] for row in kept["live-agents"]["rows"]}
+    pair, exchange = measured["live/HTTP, 16 clients"], measured["live/16 agents/journals"]
+    rows = [
+        ("choices with their observations a second, over HTTP", table.number(1e6 / pair)),
+        ("99% of requests are answered within, ms", measured["live/HTTP, 16 clients, p99"]),
+        ("exchanges a second of all agents together", table.number(1e6 / exchange)),
+        ("CPU of an exchange, both ends, µs", measured["live/16 agents/journals, CPU"]),
+        ("memory of an agent that waits, without the service, MiB", measured["live/idle memory"]),
+    ]
+    told = [(what, n if isinstance(n, str) else table.number(n)) for what, n in rows]
+    found = kept["live-agents"]["machine"]
+    note = (
+        f"One agent and 16 clients that keep their connections; 16 agents in 4 processes. K = 20, "
+        f"everything on disk before it is answered or sent, all on {found['cores']} cores "
+        f"({found['cpu']})."
+    )
+    by = "python benchmarks/bench.py --only live"
+    return f"{markdown(('on one machine', ''), told, note)}\nBy `{by}`.\n"
+
+
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
     "paper": ({f"{h.section}{suffix}" for h in HEADLINES for suffix in ("", "_older")}, paper),
     "speed": ({"cpu-2-cores", "h200", "h200-million"}, speed),
     "precision": ({"precision"}, precision),
     "install": ({"install"}, install),
+    "live": ({"live-agents"}, live),
 }
 """By name: what a summary is made from, and how."""
 

@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import fedbandits as fb
-from benchmarks import baseline, bench, compare, rows, scaling, timing
+from benchmarks import baseline, bench, compare, exchanging, rows, scaling, timing
 from benchmarks.rows import Measure, Measured, NotInstalled
 from tests.instances import random_losses
 from tests.oracles import paper as oracle
@@ -153,8 +153,24 @@ def test_every_row_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
     assert {name.partition("/")[0] for name in names} == {
         *("small", "figure 1", "import fedbandits", "fedbandits --help"),
-        *("live", "service", "movielens", "million", "exponent"),
+        *("live", "movielens", "million", "exponent"),
     }
+
+
+@pytest.mark.slow
+def test_agents_in_several_processes_exchange(tmp_path: Path) -> None:
+    out = tmp_path / "table.json"
+    assert bench.main(["--only", "live/16 agents", "--quick", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())["rows"]
+    assert {row["status"] for row in found} == {"measured"}
+    assert min(row[key] for row in found for key in ("value", "times_floor")) > 0
+
+
+def test_neighbours_that_exchange_are_in_different_processes() -> None:
+    process = {name: i for i in range(exchanging.PROCESSES) for name in exchanging.agents_of(i)}
+    edges = exchanging.federation().edges()
+    assert len(process) == 16
+    assert all(process[u] != process[v] for u, v, _ in edges)
 
 
 # Arithmetic.

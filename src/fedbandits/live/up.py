@@ -51,6 +51,12 @@ def start_all(federation: Federation, source: Path, folder: Path) -> list[Member
         source: its file.
         folder: for keys, journals, tokens and logs.
     """
+    services = write_sites(federation, source, folder)
+    return [start(name, url, folder) for name, url in services.items()]
+
+
+def write_sites(federation: Federation, source: Path, folder: Path) -> dict[str, str]:
+    """Keys and an `agent.toml` for each member; the URLs of their services."""
     from .keys import write_keys
 
     if not (folder / "keys" / "ca.key").exists():
@@ -59,21 +65,26 @@ def start_all(federation: Federation, source: Path, folder: Path) -> list[Member
     addresses = {
         name: f"127.0.0.1:{port}" for name, port in zip(federation.members, ports, strict=False)
     }
-    members = []
+    services = {}
     for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
         near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
-        file = folder / f"{name}.toml"
-        file.write_text(_agent_toml(name, source, port, near), encoding="utf-8")
-        with (folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "fedbandits", "live", "agent", str(file)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for this process, which ends the others
-            )
-        members.append(Member(name, process, f"http://127.0.0.1:{port}", folder / f"{name}.token"))
-    return members
+        text = _agent_toml(name, source, port, near)
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+        services[name] = f"http://127.0.0.1:{port}"
+    return services
+
+
+def start(name: str, url: str, folder: Path) -> Member:
+    """A process for one member whose file is written."""
+    with (folder / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fedbandits", "live", "agent", str(folder / f"{name}.toml")],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for this process, which ends the others
+        )
+    return Member(name, process, url, folder / f"{name}.token")
 
 
 def stop_all(members: list[Member]) -> None:

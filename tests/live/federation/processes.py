@@ -5,52 +5,44 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fedbandits.live import Federation
 from fedbandits.live.client import Client, ServiceError
-from fedbandits.live.up import Member, start_all, stop_all
+from fedbandits.live.up import Member, start, stop_all, write_sites
 
 
 @contextmanager
-def running(federation: Federation, source: Path, folder: Path) -> Iterator[dict[str, Member]]:
-    """All members, each in a process of its own; ended whatever happens."""
-    members = start_all(federation, source, folder)
-    by_name = {member.name: member for member in members}
+def running(
+    federation: Federation,
+    source: Path,
+    folder: Path,
+    before: Callable[[], None] = lambda: None,
+) -> Iterator[dict[str, Member]]:
+    """All members, each in a process of its own; ended whatever happens.
+
+    Args:
+        federation: what is run.
+        source: its file.
+        folder: for keys, journals, tokens and logs.
+        before: is called when all files are written, before a process is started.
+    """
+    services = write_sites(federation, source, folder)
+    before()
+    members = {name: start(name, url, folder) for name, url in services.items()}
     try:
-        for member in members:
+        for member in members.values():
             wait_for(member)
-        yield by_name
+        yield members
     finally:
-        for member in by_name.values():
+        for member in members.values():
             if member.process.poll() is None:
                 os.kill(member.process.pid, signal.SIGCONT)
-        stop_all(list(by_name.values()))
-
-
-def restarted(member: Member, folder: Path) -> Member:
-    """The same member in a new process."""
-    with (folder / f"{member.name}.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "fedbandits",
-                "live",
-                "agent",
-                str(folder / f"{member.name}.toml"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    return member._replace(process=process)
+        stop_all(list(members.values()))
 
 
 def client(member: Member) -> Client:
