@@ -74,7 +74,7 @@ class Rogue:
         async def ask() -> float:
             return self.agent.disagreement
 
-        return self._do(ask)
+        return float(self._do(ask))
 
     def send(self, *messages: bytes) -> None:
         """All of them, over its own link, as fast as the link takes them."""

@@ -110,7 +110,7 @@ class Sites:
 
     def apart(self) -> float:
         found = [ask(member, "/v1/status")["disagreement"] for member in self.members.values()]
-        return max(*found, self.rogue.disagreement())
+        return float(max(*found, self.rogue.disagreement()))
 
     def balanced(self) -> bool:
         """Flows are what flowed in elsewhere, and inputs are what was acknowledged."""
