@@ -296,6 +296,11 @@ def communication_line(result: Result) -> str:
     )
 
 
+def privacy_line(result: Result) -> str:
+    """What protects an agent's losses in what others see: ε, unit and adversary."""
+    return f"privacy: {result.privacy}"
+
+
 def recommendation_line(result: Result) -> str:
     """The arm most agents would play now, and the best in hindsight."""
     import numpy as np
@@ -322,7 +327,8 @@ def print_catalogue(section: str, console: Console) -> None:
     from rich.text import Text
 
     nested = section not in catalogue.SECTIONS  # schedules stand inside [algorithm]
-    console.print(Text("rates in [algorithm]" if nested else f"[{section}]", "bold"))
+    named = "" if section not in catalogue.NAMELESS else ", which needs no name"
+    console.print(Text("rates in [algorithm]" if nested else f"[{section}]{named}", "bold"))
     for entry in catalogue.catalogue(section):
         head = Text.assemble((entry.name, "cyan"), f"({', '.join(entry.parameters)})")
         console.print(Padding(head, (0, 0, 0, 2)))

@@ -93,7 +93,7 @@ def prepare(
         liars: as in `simulate`.
     """
     check_arguments(problem, algorithm, gossip, dtype)
-    _check_privacy(privacy, algorithm)
+    check_privacy(privacy, algorithm)
     liars = _checked_liars(liars, algorithm, problem.agents)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
     runs = check_runs(runs, problem)
@@ -113,9 +113,7 @@ def prepare(
         batch = (runs, problem.agents)
         state = first_state(algorithm, mix, problem.arms, problem.agents, batch, dtype)
         sent = check_contract(algorithm, conditions, state, problem, runs)
-        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
-        if privacy is not None:
-            config["privacy"] = describe(privacy)
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype, privacy)
         if liars:
             config["liars"] = {str(v): describe(attack) for v, attack in liars.items()}
     return Game(
@@ -150,10 +148,11 @@ def configuration(
     runs: int,
     seed: int,
     dtype: DType,
+    privacy: RandomisedResponse | None = None,
 ) -> dict[str, Any]:
     """Everything that decides the numbers, the algorithm being set up, as plain data."""
     network = gossip and gossip.network
-    return {
+    found = {
         "version": version.__version__,
         "problem": problem.describe(),
         "network": network and {"name": network.family, **describe(network.parameters)},
@@ -163,6 +162,7 @@ def configuration(
         "seed": seed,
         "dtype": dtype,
     }
+    return found if privacy is None else {**found, "privacy": privacy.describe()}
 
 
 def check_arguments(
@@ -200,7 +200,7 @@ def check_arguments(
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
 
 
-def _check_privacy(privacy: Any, algorithm: AnyAlgorithm) -> None:
+def check_privacy(privacy: Any, algorithm: AnyAlgorithm) -> None:
     """Refuse what blurs no losses, and algorithms that see more than a bit would hide."""
     if privacy is None:
         return

@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 
 from .conditions import Conditions
@@ -43,10 +44,13 @@ def trajectory(
     runs: int = 1,
     seed: int = 0,
     dtype: DType = "float64",
+    privacy: RandomisedResponse | None = None,
 ) -> Trajectory:
     """Play the whole horizon with the engine's own round, keeping everything."""
     with precision(dtype):
-        game = prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, devices=1)
+        game = prepare(
+            problem, algorithm, gossip, runs, seed, dtype=dtype, devices=1, privacy=privacy
+        )
         losses = problem.block(1, problem.horizon).astype(dtype)
         kept = _play(
             game.algorithm, game.conditions, game.carry.state, losses, np.uint32(seed), runs=runs
