@@ -267,9 +267,7 @@ def _split_theorem(table: Mapping[str, Any], place: Place) -> tuple[bool, dict[s
     return wanted, rest
 
 
-def _privacy(
-    config: Mapping[str, Any], algorithm: Any, place: Place
-) -> RandomisedResponse | None:
+def _privacy(config: Mapping[str, Any], algorithm: Any, place: Place) -> RandomisedResponse | None:
     """What [privacy] says: `epsilon` alone, since there is one mechanism."""
     if "privacy" not in config:
         return None

@@ -118,7 +118,8 @@ def plot_regret(
     else:
         ax.set_xlim(left=0)
         short_rounds(ax)
-    legend_below(ax, "\n".join([*_what_bands_cover(results), *_what_is_protected(results)]))
+    said = [*_what_bands_cover(results), *_what_is_protected(results)]
+    legend_below(ax, "\n".join(said) or None)
     return ax
 
 
