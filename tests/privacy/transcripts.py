@@ -38,12 +38,12 @@ def plays(algorithm: AnyAlgorithm, losses: Floats, privacy: RandomisedResponse) 
     W = gossip.matrix.toarray()
 
     def combined(message: dict[str, Floats]) -> dict[str, Floats]:
-        everyone = {
-            "average": lambda x: x @ W,
-            "maximum": lambda x: np.broadcast_to(x.max(axis=1, keepdims=True), x.shape),
-            "flood": lambda x: np.broadcast_to(x.sum(axis=1, keepdims=True), x.shape),
-        }
-        return {name: everyone[ready.leaves[name].combine](x) for name, x in message.items()}
+        found = {}
+        for name, x in message.items():
+            how = ready.leaves[name].combine
+            one = x.max(axis=1) if how == "maximum" else x.sum(axis=1)
+            found[name] = x @ W if how == "average" else np.stack([one] * agents, axis=1)
+        return found
 
     def after(t: int, state: Any, before: Play) -> Iterator[Play]:
         message = ready.message(state)

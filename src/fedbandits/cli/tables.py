@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.describe import label
 from fedbandits.config import catalogue
+from fedbandits.privacy.response import guarantee
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -385,6 +386,7 @@ def journal_lines(found: Summary) -> list[str]:
         f"{found.agent} (life {found.life}, {held}): {label(found.algorithm)}",
         f"{counted(found.rounds, 'choice')}: {found.observed} observed, {found.expired} expired, "
         f"{len(found.open)} open",
+        f"privacy: {guarantee(found.epsilon)}",
     ]
 
 
@@ -428,6 +430,7 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"{found['disagreement']:.3g}",
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
+        f"privacy: {guarantee(found.get('epsilon'))}",  # an older agent does not tell
     ]
 
 

@@ -46,6 +46,8 @@ class Status(msgspec.Struct, frozen=True):
         neighbours: by name.
         uptime: seconds since the start.
         time: seconds since 1970.
+        epsilon: ε per round for the losses of this agent (event level), even if all others collude;
+            arms are public. None for no guarantee.
     """
 
     name: str
@@ -64,3 +66,4 @@ class Status(msgspec.Struct, frozen=True):
     neighbours: dict[str, Neighbour]
     uptime: float
     time: float
+    epsilon: float | None = None

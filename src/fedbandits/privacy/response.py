@@ -30,7 +30,7 @@ def flips(epsilon: float, bits: int) -> int:
 
     Example:
         >>> flips(1.0, 8), 2**8 / (1 + math.e)
-        (69, 68.85...)
+        (69, 68.8...)
         >>> flips(100.0, 8), flips(math.inf, 8)
         (1, 0)
     """
