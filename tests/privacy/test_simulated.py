@@ -40,13 +40,13 @@ def test_infinite_epsilon_on_coins_is_the_plain_run_bit_for_bit(plain: fb.Result
     endless = fb.privacy.randomised_response(math.inf)
     found = fb.simulate(PROBLEM, fb.FedExp3(0.5), GOSSIP, runs=3, privacy=endless)
     assert found.dataset.drop_attrs().identical(plain.dataset.drop_attrs())
-    assert found.privacy == "no guarantee"
+    assert found.guarantee == "no guarantee"
 
 
 def test_a_result_says_what_is_protected_from_whom(plain: fb.Result, blurred: fb.Result) -> None:
     assert plain.epsilon is None
     assert "privacy" not in plain.config
-    assert plain.privacy == "no guarantee"
+    assert plain.guarantee is None
     assert "privacy" not in repr(plain)
     assert blurred.epsilon == 1.0
     assert blurred.config["privacy"] == {"name": "randomised_response", "epsilon": 1.0}

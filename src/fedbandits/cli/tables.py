@@ -297,11 +297,6 @@ def communication_line(result: Result) -> str:
     )
 
 
-def privacy_line(result: Result) -> str:
-    """What protects an agent's losses in what others see: ε, unit and adversary."""
-    return f"privacy: {result.privacy}"
-
-
 def recommendation_line(result: Result) -> str:
     """The arm most agents would play now, and the best in hindsight."""
     import numpy as np

@@ -99,7 +99,7 @@ def randomised_response(epsilon: float) -> RandomisedResponse:
         >>> import fedbandits as fb
         >>> problem = fb.problems.bernoulli([0.0, 1.0], horizon=100, agents=3)
         >>> blurred = fb.privacy.randomised_response(1.0)
-        >>> fb.simulate(problem, fb.Exp3(), runs=2, privacy=blurred).privacy
+        >>> fb.simulate(problem, fb.Exp3(), runs=2, privacy=blurred).guarantee
         'ε = 1 per round for the losses of one agent (event level); arms are public; holds even if
         all other agents collude'
     """

@@ -127,12 +127,13 @@ class Result:
         return None if privacy is None else float(privacy["epsilon"])
 
     @property
-    def privacy(self) -> str:
-        """What protects an agent's losses in all that other agents see; not in this result.
+    def guarantee(self) -> str | None:
+        """What protects an agent's losses, with ε, unit and adversary; None: nothing.
 
-        The result itself is computed from the true losses, and has no guarantee.
+        It speaks of what other agents see. This result is computed from the true losses, and has no
+        guarantee.
         """
-        return guarantee(self.epsilon)
+        return None if self.epsilon is None else guarantee(self.epsilon)
 
     @property
     def label(self) -> str:
@@ -335,7 +336,7 @@ class Result:
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
             f"best in hindsight: {self.best_arm}"
-            + ("" if self.epsilon is None else f"\nprivacy: {self.privacy}")
+            + (f"\nprivacy: {self.guarantee}" if self.guarantee else "")
         )
 
 
