@@ -196,6 +196,9 @@ def test_run_says_it_and_a_sweep_over_epsilon_compiles_once(tmp_path: Path) -> N
     )  # fmt: skip
     assert swept.exit_code == 0
     assert compilations() == before + 1
+    listed = call("results", tmp_path / "sweep" / "small")
+    for told in (swept, listed):
+        assert f"privacy: {SAID.replace(' = 1', '')}" in told.stderr + told.stdout
     data = fb.load_experiment(tmp_path / "sweep" / "small")
     assert data["epsilon"].to_numpy().tolist() == [0.1, 1.0, 10.0]
     alone = fb.load(tmp_path / "out" / "small.nc")
@@ -215,6 +218,7 @@ def test_tuning_is_of_the_blurred_losses(tmp_path: Path) -> None:
             *("--set", f"privacy.epsilon={epsilon}"),
         )
         assert tuned.exit_code == 0
+        assert f"privacy: {SAID.replace('1', epsilon)}" in tuned.stdout
         counts.append(compilations() - before)
         tried.append((out / "small.candidates.csv").read_text())
         assert fb.load(out / "small.fresh.nc").epsilon == float(epsilon)

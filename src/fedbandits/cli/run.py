@@ -145,6 +145,8 @@ def _run_sweep(
         console, manifest = terminal(), store.read_manifest(folder)
         for table in tables.sweep_tables(folder, manifest, shown, console.width):
             console.print(table)
+        for line in tables.sweep_privacy(manifest):
+            say(line)
     say_written([folder], quiet)
     if status.failed:
         again = "the same command tries again"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.describe import label
 from fedbandits.config import catalogue
-from fedbandits.privacy.response import guarantee
+from fedbandits.privacy.response import guarantee, guarantees
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -198,11 +198,26 @@ def sweep_line(folder: Path, status: Status) -> str:
     )
 
 
+def sweep_privacy(manifest: Manifest) -> list[str]:
+    """What ε means where the losses of a sweep are blurred, as a line; none where they are not."""
+    given = manifest.config.get("privacy")
+    if given is None:
+        return []
+    each = [
+        cell.values.get("privacy.epsilon", cell.values.get("privacy", given))
+        for cell in manifest.cells
+    ]
+    said = guarantees(one["epsilon"] if isinstance(one, Mapping) else one for one in each)
+    return [f"privacy: {said}"]
+
+
 def print_tuning(found: Tuned, console: Console) -> None:
     """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
     console.print(_candidates_table(found.choice))
     console.print(_fresh_table(found.report))
+    protected = found.report.tuned[0].guarantee
     for line, style in [
+        *([] if protected is None else [(f"privacy: {protected}", "")]),
         *((line, "yellow") for line in tuning_warnings(found)),
         (tuning_outcome(found), "bold"),
         (found.section, ""),

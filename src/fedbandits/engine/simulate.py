@@ -81,7 +81,8 @@ def simulate(
             its seed, each `runs` times. The result then has a dimension `draw` in front, is as many
             times as large, and its intervals are over draws. Draws are played one after another.
         privacy: how losses are blurred before the algorithm sees them, such as
-            `fb.privacy.randomised_response(1.0)`; regret is of the true losses.
+            `fb.privacy.randomised_response(1.0)`: ε = 1 per round for the losses of one agent
+            (event level), against all others; arms are public. Regret is of the true losses.
         liars: who sends something else than it should, and what, such as
             `{0: fb.attacks.swap()}`. Everything recorded is of the honest agents, regret against
             the arm that is best for them.

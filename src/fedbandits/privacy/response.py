@@ -9,6 +9,7 @@ it is a fraction of the numbers that can be drawn, rounded up.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
 
@@ -106,6 +107,12 @@ def randomised_response(epsilon: float) -> RandomisedResponse:
     return RandomisedResponse(epsilon)
 
 
+_MEANING = (
+    "per round for the losses of one agent (event level); arms are public; holds even if all other "
+    "agents collude"
+)
+
+
 def guarantee(epsilon: float | None) -> str:
     """What an agent's losses are protected by: always with ε, unit and adversary.
 
@@ -115,7 +122,18 @@ def guarantee(epsilon: float | None) -> str:
     """
     if epsilon is None or epsilon == math.inf:
         return "no guarantee"
-    return (
-        f"ε = {epsilon:g} per round for the losses of one agent (event level); arms are public; "
-        "holds even if all other agents collude"
-    )
+    return f"ε = {epsilon:g} {_MEANING}"
+
+
+def guarantees(epsilons: Iterable[float | None]) -> str | None:
+    """What ε means for several results, which say theirs; None where none of them has any.
+
+    Example:
+        >>> guarantees([0.1, 1.0, None])
+        'ε per round for the losses of one agent (event level); arms are public; holds even if all
+        other agents collude'
+    """
+    found = {epsilon for epsilon in epsilons if epsilon is not None}
+    if len(found) > 1:
+        return f"ε {_MEANING}"
+    return guarantee(found.pop()) if found else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.files import atomic_path
-from fedbandits.privacy.response import guarantee
+from fedbandits.privacy.response import guarantees
 
 from .comparison import named
 
@@ -268,12 +268,7 @@ def save_figure(figure: Figure, *paths: str | Path) -> None:
 
 def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
     """What ε means, in lines of their own, where losses were blurred."""
-    found = {result.epsilon for result in results.values()} - {None}
-    if not found:
-        return []
-    said = {guarantee(epsilon) for epsilon in found}
-    (text,) = said if len(said) == 1 else [guarantee(1).replace("ε = 1", "ε")]
-    return textwrap.wrap(text, 50)
+    return textwrap.wrap(guarantees(result.epsilon for result in results.values()) or "", 50)
 
 
 def _what_bands_cover(results: Mapping[str, Result]) -> list[str]:
