@@ -101,6 +101,7 @@ def test_the_noise_is_as_little_as_epsilon_allows() -> None:
     assert flips(math.inf, 23) == 0
 
 
+@pytest.mark.slow
 def test_flip_rates_follow_the_formula() -> None:
     """Null: flips are Bernoulli(f), independent; five standard errors."""
     problem = fb.problems.bernoulli([0.0, 1.0], horizon=2000, agents=5)
@@ -206,6 +207,7 @@ def attack(played: Any, W: Floats) -> npt.NDArray[np.bool_]:
     return found
 
 
+@pytest.mark.slow
 def test_an_attacker_finds_no_more_fair_coins_than_epsilon_allows() -> None:
     """Null: each is found with probability e^ε/(1+e^ε), independently; five standard errors.
 

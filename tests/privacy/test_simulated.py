@@ -36,6 +36,7 @@ def blurred() -> fb.Result:
     return fb.simulate(PROBLEM, fb.FedExp3(0.5), GOSSIP, runs=3, privacy=ONE)
 
 
+@pytest.mark.slow
 def test_infinite_epsilon_on_coins_is_the_plain_run_bit_for_bit(plain: fb.Result) -> None:
     endless = fb.privacy.randomised_response(math.inf)
     found = fb.simulate(PROBLEM, fb.FedExp3(0.5), GOSSIP, runs=3, privacy=endless)
@@ -43,6 +44,7 @@ def test_infinite_epsilon_on_coins_is_the_plain_run_bit_for_bit(plain: fb.Result
     assert found.guarantee == "no guarantee"
 
 
+@pytest.mark.slow
 def test_a_result_says_what_is_protected_from_whom(plain: fb.Result, blurred: fb.Result) -> None:
     assert plain.epsilon is None
     assert "privacy" not in plain.config
@@ -54,6 +56,7 @@ def test_a_result_says_what_is_protected_from_whom(plain: fb.Result, blurred: fb
     assert not np.array_equal(plain.dataset["regret"], blurred.dataset["regret"])
 
 
+@pytest.mark.slow
 def test_results_with_different_epsilon_are_told_apart(
     plain: fb.Result, blurred: fb.Result
 ) -> None:
