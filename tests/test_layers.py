@@ -17,6 +17,8 @@ ROOMS = (
     "arrays",
     "common",
     "schedules",
+    "attacks",
+    "privacy",
     "networks",
     "gossip",
     "data",

@@ -12,7 +12,7 @@ Importing the package loads NumPy only; JAX and the rest are loaded when first n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import gossip, live, networks, problems, schedules
+from . import attacks, gossip, live, networks, privacy, problems, schedules
 from .algorithms import (
     REGISTRY,
     AcceleratedFedExp3,
@@ -70,6 +70,7 @@ __all__ = [
     "Setting",
     "Uniform",
     "accelerated",
+    "attacks",
     "bounds",
     "check_federated",
     "compare",
@@ -79,6 +80,7 @@ __all__ = [
     "load_experiment",
     "networks",
     "plot",
+    "privacy",
     "problems",
     "schedules",
     "simulate",

@@ -18,6 +18,7 @@ from fedbandits.algorithms import REGISTRY
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
 from fedbandits.engine import chunk_sizes, mixing, pytrees, rounds
+from fedbandits.engine.conditions import Conditions
 from fedbandits.engine.preparation import precision
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import Trajectory, trajectory
@@ -209,8 +210,9 @@ def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
     if data.draw(st.booleans()):  # far behind the neighbours: the catching-up branch
         state.n_most[rng.integers(agents), rng.integers(arms)] = 30 * agents
     with precision("float64"):
-        mix = mixing.mixer(gossip, algorithm, "float64")
+        met = Conditions(mixing.mixer(gossip, algorithm, "float64"))
         pytrees.register(algorithm)
+        pytrees.register(met)
         for t in range(1, 26):
             uniforms = rng.uniform(size=agents)
             now = algorithm.init(arms, agents, (1, agents), np.float64)._replace(
@@ -218,10 +220,10 @@ def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
             )
             after, play = compiled_round(
                 algorithm,
-                mix,
+                met,
                 now,
                 losses[t - 1].T,
-                rounds.RoundUniforms(uniforms[None], None),
+                rounds.RoundUniforms(uniforms[None]),
                 np.int32(t),
             )
             state, p, action = oracle.gossip_ucb_round(

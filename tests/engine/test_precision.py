@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -63,7 +62,7 @@ def test_a_dense_average_asks_for_full_precision(default: str | None) -> None:
     mix = mixing.mixer(GOSSIP, fb.FedExp3(), "float32")
     x = np.zeros((20, 2, 36), np.float32)
     combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
-    dense = jax.jit(lambda W, x: matrix_forms.Dense(W).average(x, jnp.zeros(2)))
+    dense = jax.jit(lambda W, x: matrix_forms.Dense(W).average(x))
     with jax.default_matmul_precision(default):
         for lowered in (
             combine.lower(mix, "average", x, None),

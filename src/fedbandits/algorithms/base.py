@@ -102,6 +102,9 @@ class Algorithm(ABC, Generic[S]):
     sleeps: ClassVar[bool] = False
     """Whether some arms may be absent in a round; `charge_absent` says what is learnt of them."""
 
+    noised: ClassVar[bool] = False
+    """Whether it adds noise of its own to what it knows: `noise_due` and `disturb` say how."""
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Answers arguments that the constructor does not take, whichever class it is from.
 
@@ -170,6 +173,20 @@ class Algorithm(ABC, Generic[S]):
             loss: of the arm played.
         """
         raise NotImplementedError(f"{type(self).__name__} plays all arms or none")
+
+    def noise_due(self, t: Array) -> Array:
+        """Whether `disturb` follows `update` in round t, where `noised`."""
+        raise NotImplementedError(f"{type(self).__name__} adds no noise")
+
+    def disturb(self, state: S, uniforms: Array, t: Array) -> S:
+        """The state with its noise, after `update` of a round in which it is due.
+
+        Args:
+            state: after `update`.
+            uniforms: fresh ones in (0, 1), `[K, *batch]`.
+            t: the round.
+        """
+        raise NotImplementedError(f"{type(self).__name__} adds no noise")
 
     @abstractmethod
     def distribution(self, state: S, t: Array) -> Array:

@@ -44,6 +44,8 @@ def results(
         console.print(table)
     for path, fault in status.damaged:
         say(f"{path} {fault}; its cell counts as missing", "yellow")
+    for line in tables.sweep_privacy(manifest):
+        say(line)
     say(tables.sweep_line(folder, status))
     if status.others:
         more = "1 more result is" if status.others == 1 else f"{status.others} more results are"

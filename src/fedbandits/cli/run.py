@@ -90,6 +90,8 @@ def run(
         if not quiet:
             terminal().print(tables.summary_table(result))
             say(tables.communication_line(result))
+            if result.guarantee is not None:
+                say(f"privacy: {result.guarantee}")
             say(tables.recommendation_line(result))
         result.save(written[0])
         output_files.save_plot(result.plot(), *written[1:])
@@ -143,6 +145,8 @@ def _run_sweep(
         console, manifest = terminal(), store.read_manifest(folder)
         for table in tables.sweep_tables(folder, manifest, shown, console.width):
             console.print(table)
+        for line in tables.sweep_privacy(manifest):
+            say(line)
     say_written([folder], quiet)
     if status.failed:
         again = "the same command tries again"

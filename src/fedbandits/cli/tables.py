@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.describe import label
 from fedbandits.config import catalogue
+from fedbandits.privacy.response import guarantee, guarantees
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -198,11 +199,26 @@ def sweep_line(folder: Path, status: Status) -> str:
     )
 
 
+def sweep_privacy(manifest: Manifest) -> list[str]:
+    """What ε means where the losses of a sweep are blurred, as a line; none where they are not."""
+    given = manifest.config.get("privacy")
+    if given is None:
+        return []
+    each = [
+        cell.values.get("privacy.epsilon", cell.values.get("privacy", given))
+        for cell in manifest.cells
+    ]
+    said = guarantees(one["epsilon"] if isinstance(one, Mapping) else one for one in each)
+    return [f"privacy: {said}"]
+
+
 def print_tuning(found: Tuned, console: Console) -> None:
     """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
     console.print(_candidates_table(found.choice))
     console.print(_fresh_table(found.report))
+    protected = found.report.tuned[0].guarantee
     for line, style in [
+        *([] if protected is None else [(f"privacy: {protected}", "")]),
         *((line, "yellow") for line in tuning_warnings(found)),
         (tuning_outcome(found), "bold"),
         (found.section, ""),
@@ -323,7 +339,8 @@ def print_catalogue(section: str, console: Console) -> None:
     from rich.text import Text
 
     nested = section not in catalogue.SECTIONS  # schedules stand inside [algorithm]
-    console.print(Text("rates in [algorithm]" if nested else f"[{section}]", "bold"))
+    named = "" if section not in catalogue.NAMELESS else ", which needs no name"
+    console.print(Text("rates in [algorithm]" if nested else f"[{section}]{named}", "bold"))
     for entry in catalogue.catalogue(section):
         head = Text.assemble((entry.name, "cyan"), f"({', '.join(entry.parameters)})")
         console.print(Padding(head, (0, 0, 0, 2)))
@@ -380,6 +397,7 @@ def journal_lines(found: Summary) -> list[str]:
         f"{found.agent} (life {found.life}, {held}): {label(found.algorithm)}",
         f"{counted(found.rounds, 'choice')}: {found.observed} observed, {found.expired} expired, "
         f"{len(found.open)} open",
+        f"privacy: {guarantee(found.epsilon)}",
     ]
 
 
@@ -424,6 +442,7 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
         *_expiry_lines(found),
+        f"privacy: {guarantee(found.get('epsilon'))}",  # an older agent does not tell
     ]
 
 

@@ -19,7 +19,7 @@ from fedbandits.arrays import Array
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-LOSSES, ACTIONS, EDGES = range(3)
+LOSSES, ACTIONS, EDGES, RESPONSES, NOISE, LINKS, PHASES = range(7)
 
 _TURNS = np.array([[13, 15, 26, 6], [17, 29, 16, 24]], np.uint32)
 

@@ -20,10 +20,11 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import checks
 from fedbandits.common.describe import canonical
 from fedbandits.networks import Network
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.results.record import check_runs
 
 from .accepting import parameters_of
-from .catalogue import REGISTRIES, SECTIONS, THEOREM
+from .catalogue import NAMELESS, REGISTRIES, SECTIONS, THEOREM
 from .experiment import ConfigError, Experiment, Place, unknown
 from .identity import Contents
 from .reading import toml_value
@@ -149,7 +150,10 @@ def build(
             {key: config.get(key) for key in SECTIONS},
             lambda: _call(rates, place("algorithm"), matrix, **sizes),
         )
-    return Experiment(problem, cast(AnyAlgorithm, algorithm), network, matrix, **settings)
+    privacy = _privacy(config, algorithm, place("privacy"))
+    return Experiment(
+        problem, cast(AnyAlgorithm, algorithm), network, matrix, privacy=privacy, **settings
+    )
 
 
 def construct(
@@ -261,6 +265,21 @@ def _split_theorem(table: Mapping[str, Any], place: Place) -> tuple[bool, dict[s
     if wanted and rates:
         raise place.error(f"{THEOREM} chooses the rates itself; remove {', '.join(rates)}")
     return wanted, rest
+
+
+def _privacy(config: Mapping[str, Any], algorithm: Any, place: Place) -> RandomisedResponse | None:
+    """What [privacy] says: `epsilon` alone, since there is one mechanism."""
+    if "privacy" not in config:
+        return None
+    table, name = config["privacy"], NAMELESS["privacy"]
+    if not isinstance(table, dict):
+        raise place.error(f"expected a table such as epsilon = 1.0, not {table!r}")
+    _refuse_unknown(table, parameters_of(REGISTRIES["privacy"][name]), "key", place)
+    made: RandomisedResponse = construct(REGISTRIES["privacy"], {"name": name, **table}, place)
+    from fedbandits.engine.preparation import check_privacy
+
+    _call(check_privacy, place, made, algorithm)
+    return made
 
 
 def _setting(name: str, value: Any, place: Place) -> Any:

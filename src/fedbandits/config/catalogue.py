@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fedbandits import algorithms, gossip, networks, problems, schedules
+from fedbandits import algorithms, gossip, networks, privacy, problems, schedules
 from fedbandits.algorithms import AnyAlgorithm
 
 Registry = Mapping[str, Callable[..., Any]]
@@ -17,9 +17,12 @@ REGISTRIES: dict[str, Registry] = {
     "network": networks.REGISTRY,
     "gossip": gossip.REGISTRY,
     "algorithm": algorithms.REGISTRY,
+    "privacy": privacy.REGISTRY,
     "schedule": schedules.REGISTRY,
 }
-SECTIONS = ("problem", "network", "gossip", "algorithm")
+SECTIONS = ("problem", "network", "gossip", "algorithm", "privacy")
+NAMELESS = {"privacy": "randomised_response"}
+"""Sections that name nothing, since there is one thing they can mean."""
 THEOREM = "from_theorem"
 
 

@@ -11,6 +11,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import checks
 from fedbandits.gossip.base import Gossip
 from fedbandits.networks import Network
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems import Problem
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Experiment:
         dtype: `float32` or `float64`.
         against: `current` or `final`.
         draws: of the losses; None for those of the problem as it is.
+        privacy: how losses are blurred before the algorithm sees them; None where they are not.
     """
 
     problem: Problem
@@ -48,6 +50,7 @@ class Experiment:
     dtype: Literal["float32", "float64"] = "float32"
     against: Literal["current", "final"] = "current"
     draws: int | None = None
+    privacy: RandomisedResponse | None = None
 
     def simulate(
         self, *, checkpoint: str | Path | None = None, progress: bool | None = None
@@ -66,6 +69,7 @@ class Experiment:
             checkpoint=checkpoint,
             progress=progress,
             draws=self.draws,
+            privacy=self.privacy,
         )
 
     def configuration(self) -> dict[str, Any]:
@@ -75,7 +79,9 @@ class Experiment:
         from fedbandits.problems.redrawn import loss_seeds
 
         ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
-        found = configuration(self.problem, ready, self.gossip, self.runs, self.seed, self.dtype)
+        found = configuration(
+            self.problem, ready, self.gossip, self.runs, self.seed, self.dtype, self.privacy
+        )
         if self.draws is None:
             return found
         return found | draws_config(loss_seeds(self.problem, self.draws))

@@ -15,6 +15,7 @@ from fedbandits.common import checks
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 
+from .conditions import Conditions
 from .preparation import Game
 from .pytrees import register
 from .rounds import Carry, Chunk, play_chunk
@@ -44,10 +45,15 @@ class Batch(NamedTuple):
     seed: Array
 
     def play(
-        self, mixer: Any, losses: Problem | Array, carry: Carry, first: int, chunk: Chunk
+        self,
+        conditions: Conditions,
+        losses: Problem | Array,
+        carry: Carry,
+        first: int,
+        chunk: Chunk,
     ) -> tuple[Carry, Curves, AgentTotals]:
         """A chunk of all games; over draws without `frequency` and `worst_excess`."""
-        arguments = (self.algorithm, mixer, losses, carry, np.int32(first), self.seed)
+        arguments = (self.algorithm, conditions, losses, carry, np.int32(first), self.seed)
         found: tuple[Carry, Curves, AgentTotals] = (
             play_chunk(*arguments, chunk=chunk)
             if self.over is None
@@ -131,7 +137,7 @@ _AXES: dict[Over, tuple[int | None, ...]] = {
 @partial(jax.jit, static_argnames=("chunk", "over"), donate_argnames=("carries",))
 def play_batch(
     algorithms: AnyAlgorithm,
-    mixer: Any,
+    conditions: Conditions,
     losses: Problem | Array,
     carries: Carry,
     first: Array,
@@ -142,7 +148,7 @@ def play_batch(
 ) -> tuple[Carry, Curves, AgentTotals]:
     """`play_chunk` for several games, along a first axis of what they differ in."""
     play = jax.vmap(partial(play_chunk, chunk=chunk), in_axes=_AXES[over])
-    carries, curves, totals = play(algorithms, mixer, losses, carries, first, seeds)
+    carries, curves, totals = play(algorithms, conditions, losses, carries, first, seeds)
     if over == "draws":  # what does not leave the program is not made
         # The incurred losses do leave it: without them their sum would be rounded otherwise.
         curves = curves._replace(frequency=None, worst_excess=None)

@@ -75,7 +75,9 @@ def _play_chunks(
     # A copy on the devices: the caller's arrays are not ours to donate.
     carry = where.put(jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry))
     # To the devices once, not with every chunk.
-    mixer, traced = where.put_whole((first_game.mixer, batch.problem if problem.traced else None))
+    conditions, traced = where.put_whole(
+        (first_game.conditions, batch.problem if problem.traced else None)
+    )
     bar = Progress(type(batch.algorithm).__name__, problem.horizon, done, progress)
     recorder = Recorder(record, bar.update)
     # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
@@ -109,7 +111,7 @@ def _play_chunks(
                 recorder.settle()
             checked = problem.traced and problem.check == "during"
             chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where)
-            carry, curves, totals = batch.play(mixer, losses, carry, done + 1, chunk)
+            carry, curves, totals = batch.play(conditions, losses, carry, done + 1, chunk)
             recorder.add(done + 1, rounds, (curves, totals))
             done += rounds
             if checkpoint is not None and checkpoint.due():

@@ -10,17 +10,18 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem
 
-from .flooding import own_state
-from .mixing import Mixer
+from .conditions import Conditions
 from .rounds import draw_uniforms, play_round
 from .traceable import FAULTS, explanation
+from .under_way import own_state
 
 # Traced once for each kind of algorithm and size, not with every simulation.
 _distribution = jax.jit(lambda algorithm, state, t: algorithm.distribution(state, t))
 _message = jax.jit(lambda algorithm, state: algorithm.message(state))
 _round = jax.jit(play_round)
 _uniforms = jax.jit(
-    lambda t, mixer, *sizes: draw_uniforms(t, t, mixer, *sizes), static_argnums=(2, 3, 4)
+    lambda algorithm, conditions, t, *sizes: draw_uniforms(algorithm, conditions, t, t, *sizes),
+    static_argnums=(3, 4, 5),
 )
 
 _ARM = 4
@@ -28,7 +29,7 @@ _ARM = 4
 
 
 def check_contract(
-    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, problem: Problem, runs: int
+    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, problem: Problem, runs: int
 ) -> dict[str, int]:
     """Refuse an algorithm whose shapes, names or types are not those of the contract.
 
@@ -36,7 +37,7 @@ def check_contract(
         the bytes of each leaf of one agent's message.
     """
     try:
-        return _checked(algorithm, mixer, state, problem, runs)
+        return _checked(algorithm, conditions, state, problem, runs)
     except FAULTS as error:
         name = type(algorithm).__name__
         explained = explanation(error, name)
@@ -51,7 +52,7 @@ def check_contract(
 
 
 def _checked(
-    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, problem: Problem, runs: int
+    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, problem: Problem, runs: int
 ) -> dict[str, int]:
     name = type(algorithm).__name__
     batch = (runs, problem.agents)
@@ -79,8 +80,8 @@ def _checked(
     _check_leaves(algorithm)
     dtype = p.dtype
     losses = jax.ShapeDtypeStruct((problem.arms, problem.agents), dtype)
-    uniforms = _uniforms.eval_shape(t, mixer, *batch, dtype)
-    after, _ = _round.eval_shape(algorithm, mixer, state, losses, uniforms, t)
+    uniforms = _uniforms.eval_shape(algorithm, conditions, t, *batch, dtype)
+    after, _ = _round.eval_shape(algorithm, conditions, state, losses, uniforms, t)
     before = jax.eval_shape(lambda s: s, state)
     old, new = _leaves(before), _leaves(after)
     if old.keys() != new.keys():

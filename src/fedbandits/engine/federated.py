@@ -169,11 +169,11 @@ def _player(algorithm: AnyAlgorithm, network: Network, losses: Floats) -> _Playe
     game = prepare(
         from_tensor(losses), algorithm, max_degree(network), 1, 0, dtype="float64", devices=1
     )
-    mixer, state = jax.device_put((game.mixer, game.carry.state))
+    conditions, state = jax.device_put((game.conditions, game.carry.state))
 
     def play(given: _Given) -> _Seen:
-        uniforms = RoundUniforms(given.uniforms, None)
-        p, action, _ = _play_given(game.algorithm, mixer, state, given.losses, uniforms)
+        uniforms = RoundUniforms(given.uniforms)
+        p, action, _ = _play_given(game.algorithm, conditions, state, given.losses, uniforms)
         seen = _Seen(np.asarray(p)[:, :, 0], np.asarray(action)[:, 0])
         for t, _, v in np.argwhere(~np.isfinite(seen.p))[:1]:
             raise ValueError(

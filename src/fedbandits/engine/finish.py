@@ -14,8 +14,8 @@ from fedbandits.common.backend import playing_on
 from fedbandits.common.streams import ACTIONS, round_key, uniforms
 from fedbandits.results.communication import communication
 
-from .flooding import own_state
 from .preparation import Game
+from .under_way import own_state
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
@@ -30,6 +30,8 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
     platform = game.where.platform
     with playing_on(platform):
         found = _recommend(game.algorithm, own_state(state), after, seed, platform=platform)
+    for totals in (game.record.agent_incurred, game.record.agent_expected):
+        totals[:, list(game.conditions.liars)] = np.nan  # a liar's regret is nobody's
     return build_result(
         game.record,
         np.asarray(found),

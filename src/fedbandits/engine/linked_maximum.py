@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,7 @@ class Links:
 
     linked: Array
 
-    def maximum(self, x: Array) -> Array:
+    def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """The largest whole-numbered values by one matrix product, others by a pass over agents.
 
         A value d below the largest of all weighs B^(-d), B above twice the number of agents, so

@@ -8,61 +8,92 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from fedbandits.arrays import Array
+from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
 
 _UNROLLED_DEGREE = 8
 
 
 class Averages(Protocol):
-    """One way to hold a matrix."""
+    """One way to combine estimates with the neighbours'."""
 
-    random: ClassVar[bool]
-    """Whether it averages over an edge that is drawn in every round."""
+    def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Any:
+        """What happens to the links in round t, a function of (seed, run, round); None: nothing."""
 
-    def average(self, x: Array, uniform: Array) -> Array:
-        """Σ_u W_uv x^u, `[K, R, N]`; `uniform` `[R]` chooses the edge where it is random."""
+    def first_memory(self, message: Array) -> Any:
+        """What links remember before round 1 of messages such as this one; None: nothing."""
+
+    def exchange(self, x: Array, told: Array, drawn: Any, memory: Any) -> tuple[Array, Any]:
+        """W_vv x^v + Σ_{u ≠ v} W_uv told^u, `[K, R, N]`, and what links remember of it.
+
+        `x` and `told` are the same array but where agents lie.
+        """
 
 
 class Maxima(Protocol):
     """One way to hold who is linked."""
 
-    def maximum(self, x: Array) -> Array:
+    def maximum(self, x: Array, drawn: Any) -> Array:
         """Largest of the agent's own and its neighbours' values, `[K, R, N]`."""
 
 
+class Reliable:
+    """A form whose links are the same in every round and remember nothing."""
+
+    def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Any:  # noqa: ARG002
+        """Nothing happens to them."""
+        return None
+
+    def first_memory(self, message: Array) -> Any:  # noqa: ARG002
+        """Nothing."""
+        return None
+
+    def exchange(
+        self,
+        x: Array,
+        told: Array,  # noqa: ARG002
+        drawn: Any,  # noqa: ARG002
+        memory: Any,  # noqa: ARG002
+    ) -> tuple[Array, Any]:
+        """Σ_u W_uv x^u, where nobody lies."""
+        return self.average(x), None
+
+    def average(self, x: Array) -> Array:
+        """Σ_u W_uv x^u, `[K, R, N]`."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Dense:
+class Dense(Reliable):
     """A full matrix `[N, N]`."""
 
-    random: ClassVar[bool] = False
     matrix: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def average(self, x: Array) -> Array:
         """One matrix product, at full precision: no TF32."""
         return jnp.matmul(x, self.matrix, precision=jax.lax.Precision.HIGHEST)
 
 
 @dataclass(frozen=True)
-class EqualWeights:
+class EqualWeights(Reliable):
     """A dense graph whose edges all weigh the same, for tensor cores: W = diagonal + w A.
 
     A is 0 or 1, hence exact in bfloat16; float32 is the sum of three bfloat16 numbers. So one
     product of bfloat16 matrices has the accuracy of float32.
     """
 
-    random: ClassVar[bool] = False
     adjacency: Array
     """`[P, P]` of bfloat16, N padded with zeros to P, a multiple of 128."""
     weight: Array
     diagonal: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def average(self, x: Array) -> Array:
         """The diagonal · x + w · (A x)."""
         parts, rest = [], x
         for _ in range(3):
@@ -75,51 +106,53 @@ class EqualWeights:
 
 
 @dataclass(frozen=True)
-class Complete:
+class Complete(Reliable):
     """All agents linked with one weight: W = (1 - N w) I + w 11ᵀ."""
 
-    random: ClassVar[bool] = False
     weight: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def average(self, x: Array) -> Array:
         """(1 - N w) x + w Σ_u x^u."""
         return (1 - x.shape[-1] * self.weight) * x + self.weight * x.sum(-1, keepdims=True)
 
-    def maximum(self, x: Array) -> Array:
+    def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """The largest of all."""
         return jnp.broadcast_to(x.max(-1, keepdims=True), x.shape)
 
 
 @dataclass(frozen=True)
-class Everyone:
+class Everyone(Reliable):
     """A flood that reaches all agents."""
 
-    random: ClassVar[bool] = False
-
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def average(self, x: Array) -> Array:
         """Σ_u x^u."""
         return jnp.broadcast_to(x.sum(-1, keepdims=True), x.shape)
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Reliable):
     """Neighbour lists padded to the largest degree D, `[D, N]`, and the diagonal of W, `[N]`."""
 
-    random: ClassVar[bool] = False
     index: Array
     weight: Array
     diagonal: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def exchange(
+        self,
+        x: Array,
+        told: Array,
+        drawn: Any,  # noqa: ARG002
+        memory: Any,  # noqa: ARG002
+    ) -> tuple[Array, Any]:
         """Gathers one neighbour of everyone at a time; padding has weight 0."""
 
         def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
             index, weight = row
-            return total + weight * x[..., index], None
+            return total + weight * told[..., index], None
 
-        return _over_rows(add, x * self.diagonal, (self.index, self.weight))
+        return _over_rows(add, x * self.diagonal, (self.index, self.weight)), None
 
-    def maximum(self, x: Array) -> Array:
+    def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """Padding points at the agent itself, which changes no maximum."""
 
         def lift(largest: Array, row: tuple[Array]) -> tuple[Array, None]:
@@ -129,26 +162,25 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Shifts:
+class Shifts(Reliable):
     """Neighbours of one weight at a few fixed distances in the numbering, as on a grid.
 
     An accelerator then reads one byte for the neighbours of an agent, not an index and a weight
     for each: at a million agents that is most of the work.
     """
 
-    random: ClassVar[bool] = False
     distances: tuple[int, ...] = field(metadata={"static": True})
     linked: Array
     """Bit j says whether there is a neighbour at distance j, `[N]` of bytes."""
     weight: Array
     diagonal: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def average(self, x: Array) -> Array:
         """The diagonal · x + w · (sum over neighbours)."""
         heard = [jnp.where(there, z, 0.0) for there, z in self._neighbours(x)]
         return self.diagonal * x + self.weight * functools.reduce(jnp.add, heard)
 
-    def maximum(self, x: Array) -> Array:
+    def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """One neighbour of everyone at a time."""
         heard = [jnp.where(there, z, x) for there, z in self._neighbours(x)]
         return functools.reduce(jnp.maximum, heard, x)
@@ -164,40 +196,56 @@ class Shifts:
 
 
 @dataclass(frozen=True)
-class Edges:
+class Edges(Reliable):
     """Directed edges as lists `[M]`, for graphs with hubs, and the diagonal of W, `[N]`."""
 
-    random: ClassVar[bool] = False
     source: Array
     target: Array
     weight: Array
     diagonal: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:  # noqa: ARG002
+    def exchange(
+        self,
+        x: Array,
+        told: Array,
+        drawn: Any,  # noqa: ARG002
+        memory: Any,  # noqa: ARG002
+    ) -> tuple[Array, Any]:
         """Scatters every edge's share to its target."""
-        return (x * self.diagonal).at[..., self.target].add(self.weight * x[..., self.source])
+        heard = self.weight * told[..., self.source]
+        return (x * self.diagonal).at[..., self.target].add(heard), None
 
-    def maximum(self, x: Array) -> Array:
+    def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """Scatters every edge's value to its target."""
         return x.at[..., self.target].max(x[..., self.source])
 
 
 @dataclass(frozen=True)
-class RandomEdge:
+class RandomEdge(Reliable):
     """One uniformly random edge a round, drawn anew for each run; its ends average."""
 
-    random: ClassVar[bool] = True
     ends: Array
     """`[E or more, 2]`; rows beyond `count` are padding."""
     count: Array
 
-    def average(self, x: Array, uniform: Array) -> Array:
+    def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Array:
+        """A uniform number for each run, `[R]`."""
+        return streams.uniforms(streams.round_key(streams.EDGES, seed, t), (runs,), dtype)
+
+    def exchange(
+        self,
+        x: Array,
+        told: Array,
+        drawn: Array,
+        memory: Any,  # noqa: ARG002
+    ) -> tuple[Array, Any]:
         """(x^u + x^v)/2 at both ends of the edge, everyone else unchanged."""
-        chosen = jnp.minimum((uniform * self.count).astype("int32"), self.count - 1)
+        chosen = jnp.minimum((drawn * self.count).astype("int32"), self.count - 1)
         u, v = self.ends[chosen].T
         runs = jnp.arange(x.shape[1])
-        middle = (x[:, runs, u] + x[:, runs, v]) / 2
-        return x.at[:, runs, u].set(middle).at[:, runs, v].set(middle)
+        at_u = (x[:, runs, u] + told[:, runs, v]) / 2
+        at_v = (told[:, runs, u] + x[:, runs, v]) / 2
+        return x.at[:, runs, u].set(at_u).at[:, runs, v].set(at_v), None
 
 
 def product_with(x: Array, matrix: Array) -> Array:

@@ -58,37 +58,63 @@ class Mixer:
     maxima: Maxima | None
     floods: Averages | None = None
 
-    @property
-    def random(self) -> bool:
-        """Whether averages need a uniform number for each run and round."""
-        return self.averages is not None and self.averages.random
+    def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Any:
+        """What happens to the links in round t; None where they are always the same."""
+        return None if self.averages is None else self.averages.draw(seed, t, runs, dtype)
 
-    def combine(self, how: str, x: Array, uniform: Array) -> Array:
-        """The combined messages of one leaf, `[K, R, N]`."""
+    def first_memory(self, how: str, message: Array) -> Any:
+        """What links remember before round 1 of the messages of one leaf; None for nothing."""
+        if how != "average" or self.averages is None:
+            return None
+        return self.averages.first_memory(message)
+
+    def combine(
+        self,
+        how: str,
+        x: Array,
+        told: Array | None = None,
+        drawn: Any = None,
+        memory: Any = None,
+    ) -> tuple[Array, Any]:
+        """The combined messages of one leaf, `[K, R, N]`, and what links remember of them.
+
+        Args:
+            how: as the leaf declares.
+            x: what the agents hold.
+            told: what they tell their neighbours; the same by default.
+            drawn: from `draw`.
+            memory: from the round before.
+        """
+        told = x if told is None else told
         if how == "average":
             assert self.averages is not None
-            return self.averages.average(x, uniform)
+            return self.averages.exchange(x, told, drawn, memory)
         if how == "flood":
             assert self.floods is not None
-            return self.floods.average(x, uniform)
+            return self.floods.exchange(told, told, None, None)
         assert self.maxima is not None
-        return self.maxima.maximum(x)
+        return self.maxima.maximum(told, drawn), None
 
 
-def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> Mixer:
-    """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
+def mixer(
+    gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike, *, told_apart: bool = False
+) -> Mixer:
+    """The forms of `gossip` that this algorithm's leaves need, ready for tracing.
+
+    `told_apart` asks for a form in which an agent may hold another value than it tells.
+    """
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     forms: dict[str, Any] = {}
     if gossip is not None:
         made = _forms.setdefault(gossip, {})
         makers: dict[str, Callable[[], Any]] = {
-            "average": lambda: _form_of_averages(gossip, dtype),
+            "average": lambda: _form_of_averages(gossip, dtype, told_apart),
             "maximum": lambda: _form_of_maxima(gossip, dtype),
             "flood": lambda: _form_of_floods(gossip, algorithm.hops, dtype),
         }
         for how in needed:
-            what = f"{how} {algorithm.hops}" if how == "flood" else how
-            key = (what, np.dtype(dtype), on_cpu())
+            what = {"flood": f"flood {algorithm.hops}", "average": f"average {told_apart}"}
+            key = (what.get(how, how), np.dtype(dtype), on_cpu())
             if key not in made:
                 made[key] = jax.device_put(_registered(makers[how]()))
             forms[how] = made[key]
@@ -101,7 +127,7 @@ def _registered(value: Any) -> Any:
     return value
 
 
-def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
+def _form_of_averages(gossip: Gossip, dtype: DTypeLike, told_apart: bool) -> Averages:
     network = gossip.network
     if gossip.random and network.agents > 1:
         ends = network.edges.astype(np.int32)
@@ -110,6 +136,8 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
             ends = np.concatenate([ends, np.zeros((most - len(ends), 2), np.int32)])
         return RandomEdge(ends, np.int32(len(network.edges)))
     incoming = _summing_to_one(gossip.matrix.T.tocsr(), dtype)
+    if told_apart:
+        return _lists(incoming, dtype)
     if (compact := _compact(incoming, dtype)) is not None:
         return compact
     diagonal, off = incoming.diagonal(), _off_diagonal(incoming)[2]
@@ -184,6 +212,13 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
             np.bitwise_or.at(linked, target, np.uint8(1) << bit.astype(np.uint8))
             alike = np.asarray(weight[0], dtype)
             return Shifts(tuple(int(d) for d in distances), linked, alike, diagonal.astype(dtype))
+    return _lists(incoming, dtype)
+
+
+def _lists(incoming: Any, dtype: DTypeLike) -> Neighbours | Edges:
+    """Neighbours or edges, whichever lists are shorter."""
+    agents, diagonal = incoming.shape[0], incoming.diagonal()
+    target, source, weight = _off_diagonal(incoming)
     degrees = np.bincount(target, minlength=agents)
     if degrees.max(initial=0) * agents <= _PADDING * (len(weight) + agents):
         slot = np.arange(len(target)) - np.repeat(np.cumsum(degrees) - degrees, degrees)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple
 
@@ -10,22 +10,25 @@ import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
+from fedbandits.attacks import Attack
 from fedbandits.common import checks, interrupts, version
 from fedbandits.common.backend import playing_on
 from fedbandits.common.describe import describe
 from fedbandits.common.forks import refuse_fork
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.results.record import Record, check_runs
 
 from . import pytrees
 from .chunk_sizes import chunking
+from .conditions import Conditions
 from .contract import check_contract
 from .devices import Spread, one_per_core, spread
-from .flooding import first_state
-from .mixing import Mixer, mixer
+from .mixing import mixer
 from .purity import check_called, check_traced
 from .rounds import Carry
+from .under_way import first_state
 
 one_per_core()
 
@@ -40,7 +43,7 @@ class Game(NamedTuple):
         problem: the losses.
         gossip: the network and its matrix; None where nothing is sent.
         algorithm: set up for this problem and network.
-        mixer: how messages are combined.
+        conditions: how messages are combined, who lies, which losses are blurred.
         carry: the state before round 1.
         record: what will be kept, empty.
         sent: the bytes of each leaf of one agent's message.
@@ -51,7 +54,7 @@ class Game(NamedTuple):
     problem: Problem
     gossip: Gossip | None
     algorithm: AnyAlgorithm
-    mixer: Mixer
+    conditions: Conditions
     carry: Carry
     record: Record
     sent: dict[str, int]
@@ -73,6 +76,8 @@ def prepare(
     *,
     dtype: DType = "float32",
     devices: Devices = None,
+    privacy: RandomisedResponse | None = None,
+    liars: Mapping[int, Attack] | None = None,
 ) -> Game:
     """Refuse what cannot be played; else what is needed to begin. Within `precision`.
 
@@ -84,8 +89,12 @@ def prepare(
         seed: of the agents' randomness.
         dtype: `float32` or `float64`.
         devices: as in `simulate`.
+        privacy: as in `simulate`.
+        liars: as in `simulate`.
     """
     check_arguments(problem, algorithm, gossip, dtype)
+    check_privacy(privacy, algorithm)
+    liars = _checked_liars(liars, algorithm, problem.agents)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
     runs = check_runs(runs, problem)
     seed = checks.seed32(seed)
@@ -96,15 +105,22 @@ def prepare(
         pytrees.register(algorithm)
         pytrees.register(problem)
         _check_problem(problem)
-        mix = mixer(gossip, algorithm, dtype)
-        state = first_state(algorithm, problem.arms, problem.agents, (runs, problem.agents), dtype)
-        sent = check_contract(algorithm, mix, state, problem, runs)
-        config = configuration(problem, algorithm, gossip, runs, seed, dtype)
+        mix = mixer(gossip, algorithm, dtype, told_apart=bool(liars))
+        conditions = Conditions(mix, privacy, tuple(liars), tuple(liars.values()))
+        pytrees.register(conditions)
+        for attack in conditions.attacks:
+            pytrees.register(attack)
+        batch = (runs, problem.agents)
+        state = first_state(algorithm, mix, problem.arms, problem.agents, batch, dtype)
+        sent = check_contract(algorithm, conditions, state, problem, runs)
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype, privacy)
+        if liars:
+            config["liars"] = {str(v): describe(attack) for v, attack in liars.items()}
     return Game(
         problem,
         gossip,
         algorithm,
-        mix,
+        conditions,
         Carry(state, np.zeros(problem.agents, dtype)),
         Record(problem.horizon, runs, problem.agents, problem.arms),
         sent,
@@ -132,10 +148,11 @@ def configuration(
     runs: int,
     seed: int,
     dtype: DType,
+    privacy: RandomisedResponse | None = None,
 ) -> dict[str, Any]:
     """Everything that decides the numbers, the algorithm being set up, as plain data."""
     network = gossip and gossip.network
-    return {
+    found = {
         "version": version.__version__,
         "problem": problem.describe(),
         "network": network and {"name": network.family, **describe(network.parameters)},
@@ -145,6 +162,7 @@ def configuration(
         "seed": seed,
         "dtype": dtype,
     }
+    return found if privacy is None else {**found, "privacy": privacy.describe()}
 
 
 def check_arguments(
@@ -180,6 +198,40 @@ def check_arguments(
     _check_names(problem, gossip)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+
+
+def check_privacy(privacy: Any, algorithm: AnyAlgorithm) -> None:
+    """Refuse what blurs no losses, and algorithms that see more than a bit would hide."""
+    if privacy is None:
+        return
+    if not isinstance(privacy, RandomisedResponse):
+        raise TypeError(
+            f"privacy must be one such as fb.privacy.randomised_response(1.0), not {privacy!r}"
+        )
+    if algorithm.feedback == "full":
+        raise ValueError(
+            f"{type(algorithm).__name__} sees the losses of all arms, and one noisy bit a round "
+            "cannot stand for them; take an algorithm with bandit feedback, such as fb.FedExp3()"
+        )
+
+
+def _checked_liars(liars: Any, algorithm: AnyAlgorithm, agents: int) -> dict[int, Attack]:
+    """Who lies, in order, and how; refused if nobody is left, or nothing is sent."""
+    if not liars:
+        return {}
+    if not isinstance(liars, Mapping):
+        raise TypeError(f"liars must be like {{0: fb.attacks.swap()}}, not {liars!r}")
+    if not algorithm.leaves:
+        raise ValueError(f"{type(algorithm).__name__} sends nothing, so nobody can lie")
+    found = {}
+    for v, attack in liars.items():
+        agent = checks.whole(v, "an agent in liars", least=0, most=agents - 1)
+        if not hasattr(attack, "lie"):
+            raise TypeError(f"liar {v}: an attack is one such as fb.attacks.swap(), not {attack!r}")
+        found[agent] = attack
+    if len(found) == agents:
+        raise ValueError(f"all {agents} agents lie; whose regret would it be?")
+    return dict(sorted(found.items()))
 
 
 def check_against(against: str) -> None:

@@ -15,9 +15,9 @@ from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 
+from .conditions import Conditions
 from .devices import Spread
-from .flooding import Relayed, own_state, relay
-from .mixing import Mixer
+from .under_way import moved_on, own_state, relay
 
 _traces = 0
 
@@ -32,11 +32,15 @@ class RoundUniforms(NamedTuple):
 
     Attributes:
         action: uniforms from which arms are drawn, `[R, N]`.
-        edge: uniforms from which a random gossip edge is drawn, `[R]`; None where none is.
+        links: what happens to the links, as their form draws it; None where nothing does.
+        response: uniforms by which losses are blurred, `[R, N]`; None where they are not.
+        noise: the key of what a private algorithm adds; None for others.
     """
 
     action: Array
-    edge: Array | None
+    links: Any = None
+    response: Array | None = None
+    noise: streams.Key | None = None
 
 
 class Play(NamedTuple):
@@ -94,20 +98,30 @@ class Plays(NamedTuple):
 
 
 def draw_uniforms(
-    seed: Array, t: Array, mixer: Mixer, runs: int, agents: int, dtype: Any
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    seed: Array,
+    t: Array,
+    runs: int,
+    agents: int,
+    dtype: Any,
 ) -> RoundUniforms:
     """The uniforms of round t: a function of (seed, run, round, agent) alone."""
+
+    def each(stream: int) -> Array:
+        return streams.uniforms(streams.round_key(stream, seed, t), (runs, agents), dtype)
+
     return RoundUniforms(
-        streams.uniforms(streams.round_key(streams.ACTIONS, seed, t), (runs, agents), dtype),
-        streams.uniforms(streams.round_key(streams.EDGES, seed, t), (runs,), dtype)
-        if mixer.random
-        else None,
+        each(streams.ACTIONS),
+        conditions.mixer.draw(seed, t, runs, dtype),
+        None if conditions.privacy is None else each(streams.RESPONSES),
+        streams.round_key(streams.NOISE, seed, t) if algorithm.noised else None,
     )
 
 
 def play_round(
     algorithm: AnyAlgorithm,
-    mixer: Mixer,
+    conditions: Conditions,
     state: Any,
     losses: Array,
     uniforms: RoundUniforms,
@@ -117,7 +131,7 @@ def play_round(
 
     Args:
         algorithm: what each agent does.
-        mixer: how messages are combined.
+        conditions: how messages are combined, who lies, which losses are blurred.
         state: the algorithm's state before the round.
         losses: `[K, N]`.
         uniforms: the round's randomness.
@@ -133,13 +147,22 @@ def play_round(
     action = sample(p, uniforms.action)
     everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
-    due, under_way = relay(state, algorithm.message(inner), t)
-    received = {
-        name: mixer.combine(algorithm.leaves[name].combine, leaf, uniforms.edge)
-        for name, leaf in due.items()
-    }
+    if conditions.privacy is not None:
+        feedback = conditions.privacy.respond(feedback, uniforms.response)
+    received, state = relay(algorithm, conditions, state, uniforms.links, t)
     after = algorithm.update(inner, received, action, feedback, p, t)
-    return Relayed(after, under_way) if under_way else after, Play(p, action)
+    if uniforms.noise is not None:
+        after = _disturbed(algorithm, after, uniforms.noise, p, t)
+    return moved_on(state, after), Play(p, action)
+
+
+def _disturbed(algorithm: AnyAlgorithm, state: Any, key: streams.Key, like: Array, t: Array) -> Any:
+    """The state after the noise that is due in round t, if any is."""
+    return jax.lax.cond(
+        algorithm.noise_due(t),
+        lambda: algorithm.disturb(state, streams.uniforms(key, like.shape, like.dtype), t),
+        lambda: state,
+    )
 
 
 class Chunk(NamedTuple):
@@ -165,7 +188,7 @@ class Chunk(NamedTuple):
 @partial(jax.jit, static_argnames=("chunk",), donate_argnames=("carry",))
 def play_chunk(
     algorithm: AnyAlgorithm,
-    mixer: Mixer,
+    conditions: Conditions,
     losses: Problem | Array,
     carry: Carry,
     first: Array,
@@ -177,7 +200,7 @@ def play_chunk(
 
     Args:
         algorithm: traced parameters, so a sweep compiles once.
-        mixer: the gossip matrix, traced.
+        conditions: the gossip matrix and what else agents meet, traced.
         losses: a traceable problem, or the losses of these rounds, `[C, N, K]`.
         carry: from the chunk before; donated.
         first: the first round.
@@ -186,7 +209,7 @@ def play_chunk(
     """
     global _traces
     _traces += 1
-    loop = _Loop(algorithm, mixer, losses, seed, chunk, carry.excess.shape[0])
+    loop = _Loop(algorithm, conditions, losses, seed, chunk, carry.excess.shape[0])
     times = first + jnp.arange(chunk.rounds, dtype="int32").reshape(-1, chunk.stretch)
     given = None
     if not isinstance(losses, Problem):
@@ -203,7 +226,7 @@ class _Loop(NamedTuple):
     """What stays the same in all rounds of a chunk; its methods are the bodies of the loops."""
 
     algorithm: AnyAlgorithm
-    mixer: Mixer
+    conditions: Conditions
     losses: Problem | Array
     seed: Array
     chunk: Chunk
@@ -217,7 +240,9 @@ class _Loop(NamedTuple):
         times, given = now
         dtype = excess.dtype
         uniforms = jax.vmap(
-            lambda t: draw_uniforms(self.seed, t, self.mixer, self.chunk.runs, self.agents, dtype)
+            lambda t: draw_uniforms(
+                self.algorithm, self.conditions, self.seed, t, self.chunk.runs, self.agents, dtype
+            )
         )(times)
         known = None
         if given is not None:
@@ -228,7 +253,9 @@ class _Loop(NamedTuple):
             self.round, state, (times, uniforms, known), unroll=_unrolled()
         )
         mean, valid = (known.mean, known.valid) if known is not None else found
-        excess, curves, added = sum_up(Plays(action, expected, mean, valid), excess)
+        excess, curves, added = sum_up(
+            Plays(action, expected, mean, valid), excess, self.conditions
+        )
         return (Carry(state, excess), jax.tree.map(jnp.add, totals, added)), curves
 
     def round(
@@ -238,7 +265,7 @@ class _Loop(NamedTuple):
         t, uniforms, known = now
         dtype = uniforms.action.dtype
         values, mean, valid = self.losses_of(t, dtype) if known is None else known
-        state, play = play_round(self.algorithm, self.mixer, state, values, uniforms, t)
+        state, play = play_round(self.algorithm, self.conditions, state, values, uniforms, t)
         action = play.action.astype(_number(play.p.shape[0]))
         # What was known before the round need not be carried out of it.
         found = (mean, valid) if known is None else None
@@ -256,10 +283,12 @@ class _Loop(NamedTuple):
         """Losses `[K, N]` as they come, with their mean and whether they are in [0, 1]."""
         values = raw.astype(dtype)
         valid = ((raw >= 0) & (raw <= 1)).all() if self.chunk.checked else jnp.array(True)
-        return Losses(values, values.mean(axis=1), valid)
+        return Losses(values, self.conditions.honest(values).mean(axis=1), valid)
 
 
-def sum_up(plays: Plays, excess: Array) -> tuple[Array, Curves, AgentTotals]:
+def sum_up(
+    plays: Plays, excess: Array, conditions: Conditions
+) -> tuple[Array, Curves, AgentTotals]:
     """What is kept of a stretch of rounds, and the excess after it.
 
     All rounds at once: in the loop each of these sums would be a small step of its own.
@@ -267,14 +296,15 @@ def sum_up(plays: Plays, excess: Array) -> tuple[Array, Curves, AgentTotals]:
     arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
     incurred = jax.vmap(lambda losses, action: losses[action])(plays.arm_loss, plays.action)
     by_agent = plays.expected.mean(axis=1)
-    excesses = excess + jnp.cumsum(by_agent - by_agent.mean(axis=1, keepdims=True), axis=0)
-    counts = _counts(plays.action, arms)
+    mean = conditions.honest(by_agent).mean(axis=1, keepdims=True)
+    excesses = excess + jnp.cumsum(by_agent - mean, axis=0)
+    action = conditions.honest(plays.action)
     curves = Curves(
-        incurred.mean(axis=2),
-        plays.expected.mean(axis=2),
+        conditions.honest(incurred).mean(axis=2),
+        conditions.honest(plays.expected).mean(axis=2),
         plays.arm_loss,
-        counts.astype(dtype) / plays.action.shape[2],
-        excesses.max(axis=1),
+        _counts(action, arms).astype(dtype) / action.shape[2],
+        conditions.honest(excesses).max(axis=1),
         plays.valid,
     )
     return excesses[-1], curves, AgentTotals(incurred.sum(axis=0), plays.expected.sum(axis=0))

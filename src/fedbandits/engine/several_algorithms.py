@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.interrupts import calm
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 
 from .batch import batch_of_algorithms
@@ -32,6 +33,7 @@ def simulate_each(
     dtype: DType = "float32",
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
+    privacy: RandomisedResponse | None = None,
 ) -> list[Result]:
     """What `simulate` finds for each of several algorithms that differ in numbers alone.
 
@@ -53,7 +55,8 @@ def simulate_each(
         return []
     with precision(dtype):
         games = [
-            prepare(problem, algorithm, gossip, runs, seed, dtype=dtype) for algorithm in algorithms
+            prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, privacy=privacy)
+            for algorithm in algorithms
         ]
         batch = batch_of_algorithms(games)
         config = {"batch": [game.config for game in games]}

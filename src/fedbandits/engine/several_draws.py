@@ -10,6 +10,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import interrupts
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves, check_runs
 
@@ -31,6 +32,7 @@ def simulate_draws(
     runs: int = 1,
     seed: int = 0,
     dtype: DType = "float32",
+    privacy: RandomisedResponse | None = None,
 ) -> xr.Dataset:
     """What `simulate` finds for each of several problems, batched into one compiled program.
 
@@ -45,6 +47,7 @@ def simulate_draws(
         runs: runs of each draw.
         seed: of the agents' randomness.
         dtype: `float32` or `float64`.
+        privacy: as in `simulate`.
 
     Returns:
         `regret` and `expected_regret`, `[time, draw, run, agent]`, and `arm_loss`,
@@ -58,7 +61,7 @@ def simulate_draws(
         raise ValueError(f"times must be rounds from 1 to {horizon} in order, not {times!r}")
     with interrupts.calm(), precision(dtype):
         check_runs(check_runs(runs, problems[0]) * len(problems), problems[0])
-        first = prepare(problems[0], algorithm, gossip, runs, seed, dtype=dtype)
+        first = prepare(problems[0], algorithm, gossip, runs, seed, dtype=dtype, privacy=privacy)
         batch = batch_of_draws(first, problems)
         sums = _Sums(first.algorithm, problems, ends)
         play_chunks(batch, progress=False, enough=ends[-1], ends=ends, record=sums.add)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.attacks import Attack
 from fedbandits.common import checks, interrupts
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import check_runs
 
@@ -49,6 +52,8 @@ def simulate(
     progress: bool | None = None,
     devices: Devices = None,
     draws: int | None = None,
+    privacy: RandomisedResponse | None = None,
+    liars: Mapping[int, Attack] | None = None,
 ) -> Result:
     """Play T rounds, `runs` times over, all runs facing the same losses.
 
@@ -75,6 +80,12 @@ def simulate(
         draws: play on so many draws of the losses, the problem's own and others by seeds made from
             its seed, each `runs` times. The result then has a dimension `draw` in front, is as many
             times as large, and its intervals are over draws. Draws are played one after another.
+        privacy: how losses are blurred before the algorithm sees them, such as
+            `fb.privacy.randomised_response(1.0)`: ε = 1 per round for the losses of one agent
+            (event level), against all others; arms are public. Regret is of the true losses.
+        liars: who sends something else than it should, and what, such as
+            `{0: fb.attacks.swap()}`. Everything recorded is of the honest agents, regret against
+            the arm that is best for them.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.
@@ -103,6 +114,8 @@ def simulate(
             checkpoint,
             progress,
             devices,
+            privacy,
+            liars,
         )
 
     if draws is None:
@@ -111,7 +124,16 @@ def simulate(
     kept = None
     if checkpoint is not None:
         with precision(dtype):
-            config = prepare(problem, algorithm, gossip, runs, seed, dtype=dtype).config
+            config = prepare(
+                problem,
+                algorithm,
+                gossip,
+                runs,
+                seed,
+                dtype=dtype,
+                privacy=privacy,
+                liars=liars,
+            ).config
         kept = Checkpoint(checkpoint, {**config, "against": against}).path.with_suffix("")
     [found] = simulate_over_draws(lambda *drawn: [play(*drawn)], problem, seed, draws, kept)
     return replace(found, gossip=gossip)
@@ -146,10 +168,22 @@ def _simulate(
     checkpoint: str | Path | None,
     progress: bool | None,
     devices: Devices,
+    privacy: RandomisedResponse | None,
+    liars: Mapping[int, Attack] | None,
 ) -> Result:
     """`simulate` on one draw of the losses."""
     with precision(dtype):
-        game = prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, devices=devices)
+        game = prepare(
+            problem,
+            algorithm,
+            gossip,
+            runs,
+            seed,
+            dtype=dtype,
+            devices=devices,
+            privacy=privacy,
+            liars=liars,
+        )
         kept = None if checkpoint is None else Checkpoint(checkpoint, game.config)
         with interrupts.calm():
             carry = play_chunks(single(game), kept, progress)

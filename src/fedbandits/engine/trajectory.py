@@ -11,12 +11,13 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 
-from .flooding import own_state
-from .mixing import Mixer
+from .conditions import Conditions
 from .preparation import DType, precision, prepare
 from .rounds import RoundUniforms, draw_uniforms, play_round
+from .under_way import own_state
 
 
 class Trajectory(NamedTuple):
@@ -26,8 +27,7 @@ class Trajectory(NamedTuple):
         distribution: p_t^v(i), `[T, R, N, K]`.
         action: a_t^v, `[T, R, N]`.
         messages: what each agent sent, by leaf, `[T, R, N, K]`.
-        uniforms: the randomness used: `[T, R, N]` for actions and `[T, R]` for edges
-            (None where the gossip has no random edges).
+        uniforms: the randomness used: `[T, R, N]` for actions, and what else there was.
     """
 
     distribution: np.ndarray[Any, Any]
@@ -44,13 +44,16 @@ def trajectory(
     runs: int = 1,
     seed: int = 0,
     dtype: DType = "float64",
+    privacy: RandomisedResponse | None = None,
 ) -> Trajectory:
     """Play the whole horizon with the engine's own round, keeping everything."""
     with precision(dtype):
-        game = prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, devices=1)
+        game = prepare(
+            problem, algorithm, gossip, runs, seed, dtype=dtype, devices=1, privacy=privacy
+        )
         losses = problem.block(1, problem.horizon).astype(dtype)
         kept = _play(
-            game.algorithm, game.mixer, game.carry.state, losses, np.uint32(seed), runs=runs
+            game.algorithm, game.conditions, game.carry.state, losses, np.uint32(seed), runs=runs
         )
         p, action, messages, uniforms = jax.tree.map(np.asarray, kept)
     return Trajectory(
@@ -62,7 +65,11 @@ def trajectory(
 
 
 def play_given(
-    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, losses: Array, uniforms: RoundUniforms
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    state: Any,
+    losses: Array,
+    uniforms: RoundUniforms,
 ) -> Any:
     """Rounds 1, ..., T with these losses `[T, N, K]` and uniforms `[T, ...]`, to be compiled.
 
@@ -73,19 +80,27 @@ def play_given(
 
     def step(before: Any, now: tuple[Array, Array, RoundUniforms]) -> tuple[Any, Any]:
         t, table, drawn = now
-        after, play = play_round(algorithm, mixer, before, table.T, drawn, t)
+        after, play = play_round(algorithm, conditions, before, table.T, drawn, t)
         return after, (play.p, play.action, algorithm.message(own_state(before)))
 
     return jax.lax.scan(step, state, (times, losses, uniforms))[1]
 
 
 def _scan(
-    algorithm: AnyAlgorithm, mixer: Mixer, state: Any, losses: Array, seed: Array, *, runs: int
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    state: Any,
+    losses: Array,
+    seed: Array,
+    *,
+    runs: int,
 ) -> Any:
     horizon, agents, _ = losses.shape
     times = jnp.arange(1, horizon + 1, dtype="int32")
-    uniforms = jax.vmap(lambda t: draw_uniforms(seed, t, mixer, runs, agents, losses.dtype))(times)
-    return *play_given(algorithm, mixer, state, losses, uniforms), uniforms
+    uniforms = jax.vmap(
+        lambda t: draw_uniforms(algorithm, conditions, seed, t, runs, agents, losses.dtype)
+    )(times)
+    return *play_given(algorithm, conditions, state, losses, uniforms), uniforms
 
 
 _play = jax.jit(_scan, static_argnames=("runs",))

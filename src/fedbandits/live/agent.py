@@ -26,6 +26,7 @@ from .messages import RefusedError
 from .observations import checked_range
 from .pace import REPEATS, Pace
 from .records import Identity
+from .responses import Responses, responses
 from .status import Neighbour, Status
 from .tickets import OpenTicket, Ticket
 from .transport import Transport
@@ -56,6 +57,9 @@ class Agent:
         arms: the same.
         low: the smallest loss or reward there can be.
         high: the largest.
+        epsilon: learn from one noisy bit instead of each loss: ε = epsilon per round for the losses
+            of this agent (event level), even if all others collude; arms are public. The loss is
+            nowhere kept. None for no guarantee; or what gives the bits.
         seed: of its choices, 32 bytes; drawn by chance where the journal is new and none is given.
         clock: seconds since 1970.
         uniforms: the number in [0, 1) from which the arm of round t is drawn; by default a keyed
@@ -86,6 +90,7 @@ class Agent:
         arms: Sequence[str] | None = None,
         low: float = 0.0,
         high: float = 1.0,
+        epsilon: float | Responses | None = None,
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
         uniforms: Callable[[int], float] | None = None,
@@ -97,6 +102,7 @@ class Agent:
         self._store = as_store(store)
         self._transport = own_transport(name, transport)
         self._range = checked_range(low, high)
+        self._responses = responses(epsilon, self.part.algorithm)
         self._seed = seed
         self._clock = clock
         self._uniforms = uniforms
@@ -159,7 +165,8 @@ class Agent:
     ) -> Coroutine[Any, Any, None]:
         """Tell the loss, or the reward, of a choice. It is counted once, whatever happens.
 
-        Safe to repeat: the same again changes nothing. Late is fine, until the ticket expires.
+        Safe to repeat: the same again changes nothing. Late is fine, until the ticket expires. With
+        `epsilon` the loss is not kept, so that whatever is observed again is taken for the same.
 
         Args:
             ticket: the ticket, or its id.
@@ -270,7 +277,13 @@ class Agent:
             time=now,
             certificate_expires=self.expiries and self.expiries.member,
             authority_expires=self.expiries and self.expiries.authority,
+            epsilon=self.epsilon,
         )
+
+    @property
+    def epsilon(self) -> float | None:
+        """ε per round for its losses (event level); None for no guarantee."""
+        return self._responses.epsilon if self._responses is not None else None
 
     # Beginning, changing and ending
 
@@ -296,7 +309,7 @@ class Agent:
             raise StoppedError(f"{self.name} is running already")
         part = self.part
         game = canonical(describe(part.algorithm))
-        identity = Identity(part.name, game, part.arms, *self._range)
+        identity = Identity(part.name, game, part.arms, *self._range, self.epsilon)
         saved = await self._store.open(identity, self._seed)
         self._loop = asyncio.get_running_loop()
         # By the wall once, then by a clock that never jumps.
@@ -319,6 +332,7 @@ class Agent:
                 now=self._started,
                 # A journal put back from a backup must not give out the ids of before once more.
                 prefix=f"{saved.life}{self._chance.getrandbits(16):04x}",
+                responses=self._responses,
             )
             self._member = member
             self._commit = GroupCommit(self.name, member.changes, self._store, self._send)

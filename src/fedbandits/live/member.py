@@ -33,6 +33,7 @@ from .records import (
     Status,
     TicketRecord,
 )
+from .responses import Responses
 from .suitable import check_suitable
 from .ticket_book import Expiry, TicketBook
 from .tickets import (
@@ -65,6 +66,7 @@ class Member:
             hash of t.
         now: seconds since 1970; no ticket of the journal is younger.
         prefix: what the ids of tickets begin with; by default the journal's life.
+        responses: give the bits that it learns from; None to learn from losses.
     """
 
     def __init__(
@@ -82,12 +84,14 @@ class Member:
         uniforms: Callable[[int], float] | None = None,
         now: float = math.inf,
         prefix: str | None = None,
+        responses: Responses | None = None,
     ) -> None:
         check_suitable(algorithm, len(arms), agents)
         self.name = name
         self.algorithm = algorithm
         self.arms = arms
         self.expiry = expiry
+        self._responses = responses
         self.observed = self.expired = self.rounds = 0
         self._prefix = saved.life if prefix is None else prefix
         self._number = {arm: i for i, arm in enumerate(arms)}
@@ -174,6 +178,8 @@ class Member:
             self._check_again(ticket, loss)
             return
         losses = self._losses(record, loss)
+        if self._responses is not None:  # from here on nobody knows the loss
+            losses = np.array([self._responses.bit(losses.item())])
         self.observed += 1
         self._learn(record, losses, "observed")
 
@@ -187,7 +193,10 @@ class Member:
                 self._close(record, b"", "expired")
             else:
                 full = self.algorithm.feedback == "full"
-                loss = np.full(len(self.arms) if full else 1, self.expiry.loss)
+                charged = self.expiry.loss  # the federation's, and no secret
+                if self._responses is not None:
+                    charged = self._responses.expected(charged)
+                loss = np.full(len(self.arms) if full else 1, charged)
                 self._learn(record, loss, "expired")
 
     def distribution(self, t: int | None = None) -> Vector:
@@ -394,9 +403,12 @@ class Member:
             raise ExpiredTicketError(
                 f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
             )
+        losses = self._losses(record, loss)
+        if not record.feedback:  # it was not kept: whatever comes is taken for the same
+            return
         before = np.frombuffer(record.feedback).tolist()
         # A reward of 0.8 and a loss of 0.2 are the same, and so is a number of fewer digits.
-        if not np.allclose(self._losses(record, loss), before, rtol=0, atol=SAME):
+        if not np.allclose(losses, before, rtol=0, atol=SAME):
             raise ConflictingObservationError(
                 f"ticket {ticket!r} was observed before, with loss "
                 f"{before[0] if len(before) == 1 else before}, and not {loss!r}; the first counts"
@@ -423,7 +435,7 @@ class Member:
         self.ledger.put(self.algorithm.message(state))
         self._state = state
         self._learnt = True
-        self._close(record, feedback.tobytes(), status)
+        self._close(record, b"" if self._responses else feedback.tobytes(), status)
 
     def _hear(self) -> None:
         """Let the algorithm know what has come from neighbours since."""

@@ -18,6 +18,7 @@ class Identity(msgspec.Struct, frozen=True):
         arms: their names.
         low: the smallest loss or reward there can be.
         high: the largest.
+        epsilon: ε, where the agent learns from noisy bits instead of losses.
     """
 
     agent: str
@@ -25,6 +26,7 @@ class Identity(msgspec.Struct, frozen=True):
     arms: tuple[str, ...]
     low: float = 0.0
     high: float = 1.0
+    epsilon: float | None = None
 
 
 class TicketRecord(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +41,8 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
         issued: when, in seconds since 1970.
         status: open, observed or expired.
         absent: the numbers of the arms that were not allowed.
-        feedback: the losses observed, or charged on expiry, in numbers of 64 bits.
+        feedback: the losses observed, or charged on expiry, in numbers of 64 bits; nothing where
+            the agent learns from noisy bits.
         closed: how many tickets had been closed then, this one included; 0 while it is open.
         event: the application's own name for the choice; empty if it gave none.
         would: the number of the arm that was drawn where a baseline was played instead; -1 if none

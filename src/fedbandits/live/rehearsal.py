@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
+from fedbandits.common import checks, streams
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 from fedbandits.results.communication import Communication
 from fedbandits.results.record import AgentTotals, Curves
@@ -40,6 +41,7 @@ class Rehearsal:
     seed: int = 0
     lockstep: bool = False
     against: Literal["current", "final"] = "current"
+    privacy: RandomisedResponse | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
@@ -69,6 +71,7 @@ def rehearse(
     lockstep: bool = False,
     against: Literal["current", "final"] = "current",
     processes: int = 1,
+    privacy: RandomisedResponse | None = None,
 ) -> Result:
     """Play a problem through real agents, on a network and disks in memory under a virtual clock.
 
@@ -92,6 +95,7 @@ def rehearse(
         against: as in `fb.simulate`.
         processes: that play runs side by side; the result does not depend on it. A script that asks
             for more than one needs `if __name__ == "__main__":` around its calls.
+        privacy: as in `fb.simulate`, with the same bits.
 
     Example:
         >>> import fedbandits as fb
@@ -101,7 +105,7 @@ def rehearse(
         >>> result.dataset.sizes["agent"], result.config["live"]["faults"]
         (3, {'loss': 0.3})
     """
-    given = Rehearsal(problem, federation, faults, runs, seed, lockstep, against)
+    given = Rehearsal(problem, federation, faults, runs, seed, lockstep, against, privacy)
     return rehearse_all([given], processes)[0]
 
 
@@ -139,6 +143,7 @@ def _game(rehearsal: Rehearsal) -> Game:
             rehearsal.seed,
             dtype="float64",
             devices=1,
+            privacy=rehearsal.privacy,
         )
 
 
@@ -148,7 +153,9 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
         16 * rehearsal.runs * problem.horizon * problem.agents,
         f"every play of {rehearsal.runs:,} runs",
     )
-    uniforms = _uniforms(game.seed, problem.horizon, rehearsal.runs, problem.agents)
+    sizes = problem.horizon, rehearsal.runs, problem.agents
+    uniforms, privacy = _uniforms(streams.ACTIONS, game.seed, *sizes), rehearsal.privacy
+    responses = None if privacy is None else _uniforms(streams.RESPONSES, game.seed, *sizes)
     return [
         Run(
             problem,
@@ -158,28 +165,28 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
             game.seed,
             number,
             uniforms[:, number],
+            privacy,
+            None if responses is None else responses[:, number],
         )
         for number in range(rehearsal.runs)
     ]
 
 
-def _uniforms(seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
+def _uniforms(stream: int, seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
     """Those of `simulate` for the same (seed, run, round, agent): `[T + 1, R, N]`."""
     from fedbandits.engine.preparation import precision
 
     with precision("float64"):
         times = np.arange(1, horizon + 2, dtype=np.int32)
-        return np.asarray(_drawing(runs, agents)(np.uint32(seed), times))
+        return np.asarray(_drawing(stream, runs, agents)(np.uint32(seed), times))
 
 
 @functools.cache  # compiled once for all seeds
-def _drawing(runs: int, agents: int) -> Callable[[Any, Any], Array]:
+def _drawing(stream: int, runs: int, agents: int) -> Callable[[Any, Any], Array]:
     import jax
 
-    from fedbandits.common import streams
-
     def of_round(seed: Array, t: Array) -> Array:
-        key = streams.round_key(streams.ACTIONS, seed, t)
+        key = streams.round_key(stream, seed, t)
         return streams.uniforms(key, (runs, agents), np.float64)
 
     drawn: Callable[[Any, Any], Array] = jax.jit(jax.vmap(of_round, in_axes=(None, 0)))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.arrays import sample
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses
 
 from .agent import Agent
@@ -19,6 +20,7 @@ from .faults import Away, Faults
 from .federation import Federation
 from .memory import MemoryNetwork, MemoryStore
 from .messages import Vector
+from .responses import Rehearsed
 from .tickets import Ticket
 from .virtual_clock import run_virtual
 
@@ -46,6 +48,8 @@ class Run(NamedTuple):
         seed: of the rehearsal.
         number: of the run, from 0.
         uniforms: from which arms are drawn, and in the end recommended: `[T + 1, N]`.
+        privacy: what is told instead of losses; None where losses are told.
+        responses: the numbers by which that is drawn, `[T + 1, N]`.
     """
 
     problem: Problem
@@ -55,6 +59,8 @@ class Run(NamedTuple):
     seed: int
     number: int
     uniforms: NDArray[np.float64]
+    privacy: RandomisedResponse | None = None
+    responses: NDArray[np.float64] | None = None
 
     def chance(self, *what: object) -> random.Random:
         """Chance of its own for everything that has a name."""
@@ -158,9 +164,17 @@ class _Stage:
             # forgotten, draws from the numbers of those who were not.
             uniforms=lambda _: float(self.run.uniforms[self.now[v] - 1, v]),
             chance=self.run.chance(name, "agent", self.now[v]),
+            epsilon=self.responses(v),
         )
         await agent.start()
         return agent
+
+    def responses(self, v: int) -> Rehearsed | None:
+        """What agent v is told instead of its losses."""
+        privacy, drawn = self.run.privacy, self.run.responses
+        if privacy is None or drawn is None:
+            return None
+        return Rehearsed(privacy, lambda: float(drawn[self.now[v] - 1, v]))
 
     def clock(self, name: str) -> Callable[[], float]:
         """The wall clock of an agent."""

@@ -20,15 +20,17 @@ from .agent import Agent
 from .expiry import ExpiryWatch
 from .federation import Federation, Part
 from .group_commit import StoppedError
+from .responses import responses
 from .transport import Transport
 
 _log = logging.getLogger("fedbandits.live")
 
-KEYS = ("name", "federation", "journal", "keys", "low", "high", "addresses", "service")
+KEYS = ("name", "federation", "journal", "keys", "low", "high", "addresses", "service", "privacy")
 LOOK = 1.0
 """Seconds between two looks at whether the agent still runs."""
 
 SERVICE = ("address", "token", "tls", "baseline")
+PRIVACY = ("epsilon",)
 
 
 class Site(NamedTuple):
@@ -44,6 +46,7 @@ class Site(NamedTuple):
         token: the file with the token that applications show.
         tls: whether the service shows the certificate of the keys.
         baseline: the arm that is played while the agent learns; None for what it draws.
+        epsilon: ε per round for this agent's losses (event level); None for no guarantee.
     """
 
     part: Part
@@ -55,6 +58,7 @@ class Site(NamedTuple):
     token: Path
     tls: bool
     baseline: str | None
+    epsilon: float | None = None
 
 
 def read_site(path: str | Path) -> Site:
@@ -69,12 +73,22 @@ def read_site(path: str | Path) -> Site:
         address = "127.0.0.1:8080"
         token = "north.token"
 
+        [privacy]
+        epsilon = 1.0
+
     Raises:
         ConfigError: if something in it cannot be.
     """
     source = Path(path)
     config = read_config(source)
-    for section, valid in ((config, KEYS), (config.get("service", {}), SERVICE)):
+    inside = {"service": SERVICE, "privacy": PRIVACY}
+    for name in inside:
+        if not isinstance(config.get(name, {}), dict):
+            raise ConfigError(f"{source}: {name} is a section of its own: write [{name}]")
+    for section, valid in (
+        (config, KEYS),
+        *((config.get(name, {}), keys) for name, keys in inside.items()),
+    ):
         for key in section:
             if key not in valid:
                 raise ConfigError(f"{source}: {unknown('key', key, valid)}")
@@ -105,7 +119,21 @@ def read_site(path: str | Path) -> Site:
         folder / service.get("token", f"{name}.token"),
         service.get("tls", False),
         service.get("baseline"),
+        _epsilon(config, part, source),
     )
+
+
+def _epsilon(config: dict[str, Any], part: Part, source: Path) -> float | None:
+    """What [privacy] says, if it can be."""
+    if "privacy" not in config:
+        return None
+    if "epsilon" not in config["privacy"]:
+        raise ConfigError(f"{source} [privacy]: no epsilon; add epsilon = 1.0, or take it out")
+    try:
+        found = responses(config["privacy"]["epsilon"], part.algorithm)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{source} [privacy]: {error}") from error
+    return None if found is None else found.epsilon
 
 
 async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: None) -> None:
@@ -126,6 +154,7 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
         _transport(site),
         low=site.low,
         high=site.high,
+        epsilon=site.epsilon,
     )
     watch = None if site.keys is None else ExpiryWatch(site.keys, site.part.name)
     async with AsyncExitStack() as running:

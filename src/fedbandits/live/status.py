@@ -55,6 +55,8 @@ class Status(msgspec.Struct, frozen=True):
         time: seconds since 1970.
         certificate_expires: when its certificate does, in seconds since 1970; None without keys.
         authority_expires: the same of the authority's.
+        epsilon: ε per round for the losses of this agent (event level), even if all others collude;
+            arms are public. None for no guarantee.
     """
 
     name: str
@@ -77,3 +79,4 @@ class Status(msgspec.Struct, frozen=True):
     time: float
     certificate_expires: float | None = None
     authority_expires: float | None = None
+    epsilon: float | None = None

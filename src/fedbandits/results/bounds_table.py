@@ -12,6 +12,7 @@ import pandas as pd  # at once: this module is loaded only where bounds are aske
 from fedbandits import gossip, networks
 from fedbandits.common.describe import describe
 from fedbandits.common.statistics import band
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.theory import bounds
 from fedbandits.theory.theorems import Run, theorem_of
 
@@ -134,7 +135,9 @@ def _run(result: Result, matrix: Gossip) -> Run:
     """A result as theorems see it."""
     data = result.dataset
     horizon = int(data["time"][-1])
-    return Run(matrix, data.sizes["arm"], horizon, result.config["algorithm"])
+    epsilon = result.epsilon
+    cost = 1.0 if epsilon is None else RandomisedResponse(epsilon).cost
+    return Run(matrix, data.sizes["arm"], horizon, result.config["algorithm"], cost)
 
 
 def _measured(values: Any) -> tuple[float, str]:
@@ -161,5 +164,5 @@ def bound_curves(
     curves = {"lower bound (Theorem 1, worst losses)": lower}
     theorem = theorem_of(run)
     if theorem is not None and theorem.curve is not None:
-        curves[theorem.title] = over_time(theorem.curve, matrix)
+        curves[theorem.title] = run.cost * over_time(theorem.curve, matrix)
     return times, {name: curve for name, curve in curves.items() if np.isfinite(curve).all()}

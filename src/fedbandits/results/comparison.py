@@ -61,11 +61,15 @@ def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None
 
     What the algorithm's parameters tell apart needs no word about the network, what the network
     does no word about the problem, and so on. Results that are alike in everything get a word of
-    `otherwise` each.
+    `otherwise` each. Losses that are blurred are no small matter: where ε differs all say theirs.
     """
     names = [result.label for result in results]
     otherwise = otherwise or [f"result {place}" for place in range(1, len(results) + 1)]
-    parts = [[name] for name in names]
+    epsilons = [result.epsilon for result in results]
+    parts = [
+        [name] if epsilon is None or len({*epsilons}) == 1 else [name, f"ε={epsilon:g}"]
+        for name, epsilon in zip(names, epsilons, strict=True)
+    ]
     for name in dict.fromkeys(names):
         alike = {i: _configuration(results[i]) for i, other in enumerate(names) if other == name}
         for key in dict.fromkeys(key for words in alike.values() for key in words):
@@ -89,6 +93,7 @@ def _kinds(parts: Iterable[list[str]]) -> int:
 def _configuration(result: Result) -> dict[str, str]:
     """What was simulated, in words, in the order in which results are told apart."""
     config = result.config
+    config.pop("privacy", None)  # said already
     sections = {key: config.pop(key) or {} for key in ("algorithm", "network", "gossip", "problem")}
     kind, problem = _unwrapped(sections["problem"])
     version = config.pop("version", "unknown")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.files import atomic_path
+from fedbandits.privacy.response import guarantees
 
 from .comparison import named
 
@@ -117,7 +118,8 @@ def plot_regret(
     else:
         ax.set_xlim(left=0)
         short_rounds(ax)
-    legend_below(ax, _what_bands_cover(results))
+    said = [*_what_bands_cover(results), *_what_is_protected(results)]
+    legend_below(ax, "\n".join(said) or None)
     return ax
 
 
@@ -264,13 +266,18 @@ def save_figure(figure: Figure, *paths: str | Path) -> None:
             figure.savefig(temporary, format=kind, dpi=200)
 
 
-def _what_bands_cover(results: Mapping[str, Result]) -> str | None:
+def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
+    """What ε means, in lines of their own, where losses were blurred."""
+    return textwrap.wrap(guarantees(result.epsilon for result in results.values()) or "", 50)
+
+
+def _what_bands_cover(results: Mapping[str, Result]) -> list[str]:
     samples = sorted({result.sample for result in results.values()} - {("run", 1)})
     if not samples:
-        return None
+        return []
     of = {"run": "runs on fixed losses", "draw": "draws of the losses"}
     counts = {
         over: " or ".join(str(count) for other, count in samples if other == over)
         for over, _ in samples
     }
-    return f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}"
+    return [f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}"]

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedbandits.common.files import atomic_path
 from fedbandits.common.statistics import Band, band
+from fedbandits.privacy.response import guarantee
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,6 +119,21 @@ class Result:
         """
         sent: dict[str, Any] = json.loads(self.dataset.attrs["communication"])
         return sent
+
+    @property
+    def epsilon(self) -> float | None:
+        """ε of randomised response, per round for the losses of one agent; None without it."""
+        privacy = self.config.get("privacy")
+        return None if privacy is None else float(privacy["epsilon"])
+
+    @property
+    def guarantee(self) -> str | None:
+        """What protects an agent's losses, with ε, unit and adversary; None: nothing.
+
+        It speaks of what other agents see. This result is computed from the true losses, and has no
+        guarantee.
+        """
+        return None if self.epsilon is None else guarantee(self.epsilon)
 
     @property
     def label(self) -> str:
@@ -320,6 +336,7 @@ class Result:
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
             f"best in hindsight: {self.best_arm}"
+            + (f"\nprivacy: {self.guarantee}" if self.guarantee else "")
         )
 
 

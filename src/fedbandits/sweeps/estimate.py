@@ -132,7 +132,8 @@ def _kind_of(experiment: Experiment, cells: int) -> str:
     problem, network, gossip = experiment.problem, experiment.network, experiment.gossip
     sizes = [problem.agents, problem.arms, problem.horizon, experiment.runs, cells]
     names = [type(problem).__name__, network and network.family, gossip and gossip.rule]
-    return canonical([sizes, names, experiment.dtype, shape_of(experiment.algorithm)])
+    shapes = [shape_of(experiment.algorithm), experiment.privacy is not None]
+    return canonical([sizes, names, experiment.dtype, shapes])
 
 
 def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
@@ -179,7 +180,9 @@ def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
         """Seconds of so many rounds, and of what comes before and after them."""
         begun = time.perf_counter()
         games = [
-            prepare(problem, algorithm, gossip, runs, seed, dtype=first.dtype)
+            prepare(
+                problem, algorithm, gossip, runs, seed, dtype=first.dtype, privacy=first.privacy
+            )
             for algorithm in algorithms
         ]
         together = batch_of_algorithms(games)

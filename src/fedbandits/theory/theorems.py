@@ -27,12 +27,15 @@ class Run(NamedTuple):
         arms: K.
         horizon: T.
         algorithm: its name and parameters, as plain data.
+        cost: c, where the algorithm saw noisy bits, whose regret is that of the losses over c; 1
+            where it saw the losses.
     """
 
     gossip: Gossip
     arms: int
     horizon: int
     algorithm: Mapping[str, Any]
+    cost: float = 1.0
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -129,6 +132,8 @@ def _delayed(run: Run) -> dict[str, Row]:
 
 
 def _row(value: float, remark: str, run: Run) -> Row:
+    if run.cost > 1:
+        value, remark = value * run.cost, f"{remark}; times c = {run.cost:.4g}: bits for losses"
     return Row(value, remark if value < run.horizon else f"{remark}; vacuous: above T")
 
 

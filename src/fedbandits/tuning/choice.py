@@ -14,6 +14,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems import Problem
 
 from . import knobs
@@ -93,6 +94,7 @@ def choose(
     seed: int = 0,
     dtype: DType = "float32",
     progress: bool | None = None,
+    privacy: RandomisedResponse | None = None,
 ) -> Choice:
     """The candidate of the smallest expected regret at T, the mean over agents, runs and draws.
 
@@ -113,6 +115,7 @@ def choose(
         seed: of everything; the seeds of the draws are derived from it.
         dtype: `float32` or `float64`.
         progress: show progress bars; by default on a terminal only.
+        privacy: as in `fb.simulate`.
 
     Example:
         >>> import fedbandits as fb
@@ -156,7 +159,7 @@ def choose(
         )
     regret = np.empty((len(played), len(seeds)))
     for d, drawn in enumerate(seeds):
-        results = play(problem.redraw(drawn), played, gossip, runs, drawn, dtype, progress)
+        results = play(problem.redraw(drawn), played, gossip, runs, drawn, dtype, progress, privacy)
         regret[:, d] = [at_end(result).mean() for result in results]
     means = regret.mean(axis=1)
     best = int(means.argmin())

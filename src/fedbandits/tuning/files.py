@@ -91,6 +91,7 @@ class Request:
             "runs": asked.runs if runs is None else runs,
             "seed": asked.seed,
             "dtype": asked.dtype,
+            "privacy": asked.privacy,
         }
         players = (asked.problem, asked.algorithm, asked.gossip)
         try:

@@ -14,6 +14,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems import Problem
 
 from .play import at_end, play
@@ -114,6 +115,7 @@ def report(
     seed: int = 0,
     dtype: DType = "float32",
     progress: bool | None = None,
+    privacy: RandomisedResponse | None = None,
 ) -> Report:
     """Both algorithms on fresh seeds, paired: on the same losses with the same randomness.
 
@@ -128,7 +130,7 @@ def report(
     both = [tuned] if describe(tuned) == describe(given) else [tuned, given]
     pairs = []
     for drawn in seeds:
-        played = play(problem.redraw(drawn), both, gossip, runs, drawn, dtype, progress)
+        played = play(problem.redraw(drawn), both, gossip, runs, drawn, dtype, progress, privacy)
         pairs.append((played[0], played[-1]))
     return Report(tuple(a for a, _ in pairs), tuple(b for _, b in pairs), seeds, redrawn)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.gossip.base import Gossip
+from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems import Problem
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def play(
     seed: int,
     dtype: DType,
     progress: bool | None,
+    privacy: RandomisedResponse | None = None,
 ) -> list[Result]:
     """All results: one call for those that differ in numbers alone, more where memory asks."""
     from fedbandits.engine.several_algorithms import simulate_each
@@ -36,7 +38,14 @@ def play(
         for numbers in np.array_split(alike, -(-len(alike) // room)):
             each = [algorithms[h] for h in numbers]
             played = simulate_each(
-                problem, each, gossip, runs, seed, dtype=dtype, progress=progress
+                problem,
+                each,
+                gossip,
+                runs,
+                seed,
+                dtype=dtype,
+                progress=progress,
+                privacy=privacy,
             )
             results |= dict(zip(numbers.tolist(), played, strict=True))
     return [results[h] for h in range(len(algorithms))]

@@ -66,6 +66,8 @@ export class AgentView {
       Expired: format.count(status.expired),
       "Open tickets": format.count(status.open_tickets),
       Disagreement: format.measure(status.disagreement),
+      "Privacy of losses": status.epsilon == null ? "no guarantee"
+        : `ε = ${status.epsilon} per round (event level); arms are public`,
     });
   }
 

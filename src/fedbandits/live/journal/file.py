@@ -213,7 +213,7 @@ class Journal:
 def _check_same(path: Path, content: form.Content, identity: Identity, seed: bytes | None) -> None:
     """Refuse to go on with what another agent, or this one under other terms, has begun."""
     kept = content.identity
-    for what in ("agent", "algorithm", "arms", "low", "high"):
+    for what in ("agent", "algorithm", "arms", "low", "high", "epsilon"):
         holds, expected = getattr(kept, what), getattr(identity, what)
         if holds != expected:
             raise OtherJournalError(

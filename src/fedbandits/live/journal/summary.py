@@ -62,6 +62,7 @@ class Summary(msgspec.Struct, frozen=True):
         open: those that wait for their loss, in the order of rounds.
         values: of the leaves: what was put in less what has flowed out, and the maxima.
         edges: by neighbour.
+        epsilon: ε per round for the agent's losses (event level); None for no guarantee.
     """
 
     agent: str
@@ -75,6 +76,7 @@ class Summary(msgspec.Struct, frozen=True):
     open: list[TicketSummary]
     values: dict[str, list[float]]
     edges: dict[str, EdgeSummary]
+    epsilon: float | None = None
 
 
 def summary(content: Content, now: float) -> Summary:
@@ -108,6 +110,7 @@ def summary(content: Content, now: float) -> Summary:
             )
             for neighbour, edge in sorted(saved.edges.items())
         },
+        identity.epsilon,
     )
 
 

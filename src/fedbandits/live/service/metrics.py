@@ -147,6 +147,12 @@ class _Collector:
                 "certificate",
                 agent.expiries._asdict(),
             )
+        if status.epsilon is not None:
+            yield gauge(
+                "privacy_epsilon",
+                "Per round for the losses of this agent (event level); absent for no guarantee.",
+                status.epsilon,
+            )
         shares = dict(zip(status.arms, status.probabilities, strict=True))
         yield by(
             GaugeMetricFamily,

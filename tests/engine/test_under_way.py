@@ -89,7 +89,7 @@ def test_large_networks_flood_like_small_ones(
     near = network.distances() <= hops
     monkeypatch.setattr(mixing, "DENSE_AGENTS", 10)
     mix = mixing.mixer(fb.gossip.max_degree(network), Listener(hops), "float64")
-    np.testing.assert_allclose(mix.combine("flood", x, None), x @ near, rtol=1e-6)
+    np.testing.assert_allclose(mix.combine("flood", x)[0], x @ near, rtol=1e-6)
 
 
 def test_nothing_is_flooded_without_a_network() -> None:
@@ -97,7 +97,7 @@ def test_nothing_is_flooded_without_a_network() -> None:
     problem = fb.problems.bernoulli([0.1, 0.5, 0.6], horizon=5, agents=4)
     mix = mixing.mixer(gossip, Listener(2), "float64")
     x = np.arange(8.0).reshape(2, 1, 4)
-    np.testing.assert_array_equal(mix.combine("flood", x, None), x)
+    np.testing.assert_array_equal(mix.combine("flood", x)[0], x)
     assert sent_by(problem, Listener(2), gossip).bytes == 0
 
 

@@ -1,0 +1,139 @@
+"""Randomised response: one noisy bit instead of a loss.
+
+Everything that others ever see of an agent's losses is computed from one bit a round. The bit is
+1 with a probability in [f, 1 - f], whatever the loss, so no loss makes any of it more than
+(1 - f)/f times as likely as another loss does. f is never smaller than 1/(1 + e^ε) *as computed*:
+it is a fraction of the numbers that can be drawn, rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context, Decimal
+
+from fedbandits.arrays import Array
+from fedbandits.common import checks
+
+BITS = 23
+"""Of a uniform number of the simulator in float32; those of float64 have more."""
+
+LEAST = 1e-6
+"""Of ε; f is below 1/2 then."""
+
+_EXACTLY = Context(prec=60, Emin=-999_999_999, Emax=999_999_999)
+"""Digits enough to know on which side of a whole number 2^64 / (1 + e^ε) lies."""
+
+
+def flips(epsilon: float, bits: int) -> int:
+    """In how many of 2^bits equally likely cases a bit is flipped: 2^bits / (1 + e^ε), rounded up.
+
+    Example:
+        >>> flips(1.0, 8), 2**8 / (1 + math.e)
+        (69, 68.8...)
+        >>> flips(100.0, 8), flips(math.inf, 8)
+        (1, 0)
+    """
+    if epsilon == math.inf:
+        return 0
+    odds = _EXACTLY.exp(Decimal(min(epsilon, 1e6)))  # 1e6 leaves one case, as all larger do
+    share = _EXACTLY.divide(Decimal(2**bits), _EXACTLY.add(1, odds))
+    return int(share.to_integral_value(ROUND_CEILING))
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """b = Bernoulli(ℓ), flipped with probability f = 1/(1 + e^ε): all an algorithm sees of ℓ.
+
+    E b = f + ℓ/c with c = (e^ε + 1)/(e^ε - 1), so differences of losses, and regret, shrink by c.
+
+    Attributes:
+        epsilon: ε.
+        flip: f, rounded up to a multiple of 2^-23, so that the odds of a bit never change by more
+            than e^ε in float32 or float64.
+    """
+
+    epsilon: float
+    flip: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not checks.number(self.epsilon, "epsilon") >= LEAST:
+            raise ValueError(
+                f"epsilon must be at least {LEAST:g}, not {self.epsilon}: with less the bit is a "
+                "fair coin, and nothing is learnt"
+            )
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "flip", flips(self.epsilon, BITS) / 2**BITS)
+
+    @property
+    def cost(self) -> float:
+        """c: regret on the bits is regret on the losses divided by this."""
+        return 1 / (1 - 2 * self.flip)
+
+    def respond(self, loss: Array, uniform: Array) -> Array:
+        """The bit: 1 where `uniform` is below f + ℓ/c.
+
+        That is f for ℓ = 0 and 1 - f for ℓ = 1 without rounding, both being multiples of 2^-23;
+        in between rounding keeps the order, so that no loss has a threshold outside of these.
+        """
+        xp = loss.__array_namespace__()
+        flip = xp.asarray(self.flip, dtype=loss.dtype)
+        return (uniform < flip + (1 - 2 * flip) * loss).astype(loss.dtype)
+
+    def describe(self) -> dict[str, str | float]:
+        """What the configuration of a result says of it."""
+        return {"name": "randomised_response", "epsilon": self.epsilon}
+
+
+def randomised_response(epsilon: float) -> RandomisedResponse:
+    """One bit instead of each loss: ε per round for the losses of one agent; arms are public.
+
+    Event level: the loss of one agent in one round is protected, against all other agents together,
+    who see all messages and arms. m rounds of one person have mε, so a whole history has none to
+    speak of. Works with every algorithm that learns from the arm it played.
+
+    Args:
+        epsilon: ε, 1e-6 or more; infinite for no guarantee.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.bernoulli([0.0, 1.0], horizon=100, agents=3)
+        >>> blurred = fb.privacy.randomised_response(1.0)
+        >>> fb.simulate(problem, fb.Exp3(), runs=2, privacy=blurred).guarantee
+        'ε = 1 per round for the losses of one agent (event level); arms are public; holds even if
+        all other agents collude'
+    """
+    return RandomisedResponse(epsilon)
+
+
+_MEANING = (
+    "per round for the losses of one agent (event level); arms are public; holds even if all other "
+    "agents collude"
+)
+
+
+def guarantee(epsilon: float | None) -> str:
+    """What an agent's losses are protected by: always with ε, unit and adversary.
+
+    Example:
+        >>> guarantee(None)
+        'no guarantee'
+    """
+    if epsilon is None or epsilon == math.inf:
+        return "no guarantee"
+    return f"ε = {epsilon:g} {_MEANING}"
+
+
+def guarantees(epsilons: Iterable[float | None]) -> str | None:
+    """What ε means for several results, which say theirs; None where none of them has any.
+
+    Example:
+        >>> guarantees([0.1, 1.0, None])
+        'ε per round for the losses of one agent (event level); arms are public; holds even if all
+        other agents collude'
+    """
+    found = {epsilon for epsilon in epsilons if epsilon is not None}
+    if len(found) > 1:
+        return f"ε {_MEANING}"
+    return guarantee(found.pop()) if found else None
