@@ -1,0 +1,163 @@
+"""HeldFedExp3: one arm a block, and noise on the block's sum of losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.arrays import Array
+from fedbandits.common import checks
+from fedbandits.schedules import Power, Schedule, as_schedule
+
+from .base import Algorithm, Leaf
+from .exponential_weights import (
+    checked_exploration,
+    explore,
+    exponential_weights,
+    importance_weighted,
+)
+from .laplace import checked_epsilon, laplace
+from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
+
+
+class HeldArm(NamedTuple):
+    """The state of an agent.
+
+    Attributes:
+        z: cumulative loss estimates, all noised, `[K, *batch]`: what is played from and sent.
+        held: 1/p of the arm that the block began with, in that arm's place, else 0, `[K, *batch]`.
+        gathered: the block's sum of losses so far, over p, in the same place, `[K, *batch]`.
+        agents: number of agents in the network, a scalar.
+    """
+
+    z: Array
+    held: Array
+    gathered: Array
+    agents: Array
+
+
+@dataclass(frozen=True)
+class HeldFedExp3(Algorithm[HeldArm]):
+    """FedExp3 that holds an arm for B rounds and learns from one noised sum of its losses.
+
+    In a block's first round a is drawn from p = (1 - γ) x + γ/K, x ∝ exp(-η z), and then held:
+    every further round of the block plays a. At the block's end
+
+        z(a) grows by (Σ_{t in block} ℓ_t(a) + Laplace(1/ε)) / p(a);
+
+    gossip, z^v ← Σ_u W_uv z^u, goes on in every round.
+
+    What is claimed is in `guarantee`: ε-differential privacy for one agent's loss in one round
+    (event level), against all other agents together, who see all messages and all arms. One loss
+    is in one block's sum and moves it by at most 1; whatever anyone sees later is computed from the
+    noised sum. Arms are public. m rounds of one person have m ε; a whole history of T rounds T ε,
+    which is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents
+    refuse it.
+
+    Asi, Raman and Talwar have a bound for one such agent; none is known with gossip.
+
+    Args:
+        epsilon: ε.
+        block: B, rounds for which an arm is held.
+        learning_rate: η, a number or a schedule.
+        exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
+
+    Example:
+        >>> import fedbandits as fb
+        >>> fb.HeldFedExp3(epsilon=0.1, block=30).noise_due(60)
+        True
+
+    Reference:
+        Asi, Raman and Talwar, Faster rates for private adversarial bandits, ICML 2025.
+    """
+
+    epsilon: float
+    block: int
+    learning_rate: Schedule
+    exploration: Schedule
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
+    noised: ClassVar[bool] = True
+    guarantee: ClassVar[str | None] = (
+        "ε = {epsilon} for one agent's loss in one round (event level), against all other agents "
+        "together, who see all messages and all arms; arms are public"
+    )
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "block": BLOCK,
+        "exploration": EXPLORATION,
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        block: int = 10,
+        learning_rate: float | Schedule = 0.03,
+        exploration: float | Schedule = Power(0.3, 1 / 3),  # noqa: B008 (frozen)
+    ) -> None:
+        values = {
+            "epsilon": checked_epsilon(epsilon),
+            "block": checks.whole(block, "block", least=1, most=checks.INT32),
+            "learning_rate": as_schedule(learning_rate, "learning_rate"),
+            "exploration": checked_exploration(exploration),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """One block."""
+        return self.block
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
+    ) -> HeldArm:
+        """z_1 = 0."""
+        zeros = np.zeros((arms, *batch), dtype)
+        return HeldArm(zeros, zeros, zeros, np.asarray(agents, dtype))
+
+    def distribution(self, state: HeldArm, t: Array) -> Array:
+        """p where a block begins; then certainly the arm that is held."""
+        xp = state.z.__array_namespace__()
+        x = exponential_weights(state, self.learning_rate, t)
+        p = explore(x, self.exploration(t, state))
+        return xp.where(self._begins(t), p, (state.held > 0).astype(p.dtype))
+
+    def message(self, state: HeldArm) -> dict[str, Array]:
+        """Only estimates from noised sums leave the agent."""
+        return {"z": state.z}
+
+    def update(
+        self,
+        state: HeldArm,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,
+    ) -> HeldArm:
+        """The average of the noised estimates; the loss stays with the agent."""
+        xp = p.__array_namespace__()
+        drawn = importance_weighted(xp.ones_like(feedback), action, p)
+        held = xp.where(self._begins(t), drawn, state.held)
+        return state._replace(
+            z=received["z"], held=held, gathered=state.gathered + feedback * held
+        )
+
+    def noise_due(self, t: Array) -> Array:
+        """At the end of a block."""
+        return t % self.block == 0
+
+    def disturb(self, state: HeldArm, uniforms: Array, t: Array) -> HeldArm:  # noqa: ARG002
+        """z grows by the block's sum and its noise, over p; a new block begins."""
+        xp = state.z.__array_namespace__()
+        noise = state.held * laplace(uniforms) / self.epsilon
+        empty = xp.zeros_like(state.gathered)
+        return state._replace(z=state.z + (state.gathered + noise), held=empty, gathered=empty)
+
+    def _begins(self, t: Array) -> Array:
+        return (t - 1) % self.block == 0

@@ -1,0 +1,210 @@
+"""PrivateFedExp3: arms and losses stay behind noise that is added once per block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.arrays import Array, played, taken
+from fedbandits.common import checks
+from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+
+from .base import Algorithm, Leaf, Setting
+from .exponential_weights import checked_exploration, explore, exponential_weights
+from .laplace import checked_epsilon, laplace
+from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
+
+
+class NoisedEstimates(NamedTuple):
+    """The state of an agent.
+
+    Attributes:
+        z: cumulative loss estimates, all noised, `[K, *batch]`: what is played from and sent.
+        gathered: the agent's own estimates of this block so far, raw, `[K, *batch]`: what nobody
+            else sees, and what nothing is played from.
+        agents: number of agents in the network, a scalar.
+    """
+
+    z: Array
+    gathered: Array
+    agents: Array
+
+
+@dataclass(frozen=True)
+class PrivateFedExp3(Algorithm[NoisedEstimates]):
+    """FedExp3 whose estimates are bounded, summed up over B rounds, and noised before any use.
+
+    In a block each agent gathers ĝ_t(i) = (ℓ_t - 1/2) 1{a_t = i} / max(p_t(i), 1/C), which is at
+    most C/2 in absolute value. At the block's end
+
+        z grows by Σ_{t in block} ĝ_t + Laplace(C/ε), independent in every entry,
+
+    and only then by anything of the block. Gossip, z^v ← Σ_u W_uv z^u, goes on in every round; arms
+    are drawn from p_t = (1 - γ_t) x_t + γ_t/K, x_t ∝ exp(-η_{t-1} z_t), of the noised z alone.
+
+    What is claimed is in `guarantee`: ε-differential privacy for one agent's arm and loss in one
+    round (event level), against all other agents together, who see all messages. One event, (a_t,
+    ℓ_t), is in one block's sum and moves it by at most C in the L1 norm; whatever anyone sees later
+    is computed from the noised sum. p_t is public, since z is sent: the odds that others give to an
+    arm, which begin at p_t, change by e^ε at most. m rounds of one person have m ε; a whole history
+    of T rounds T ε, which is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so
+    that live agents refuse it. No regret bound is known for it.
+
+    Losses are centred, since estimates in [0, C] would need twice the noise, and since max(p, 1/C)
+    draws every estimate of a rare arm to 0: the best loss there is, unless losses are centred.
+
+    Args:
+        epsilon: ε.
+        bound: C; K by default, with which estimates are unbiased where all arms are alike.
+        block: B, rounds in a block.
+        learning_rate: η, a number or a schedule; min(2ε/C, 3/B) by default, so that neither one
+            block's noise nor one block's losses decide what is played.
+        exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
+
+    Example:
+        >>> import fedbandits as fb
+        >>> setting = fb.Setting(arms=20, agents=36)
+        >>> fb.PrivateFedExp3(epsilon=0.1).set_up(setting).bound
+        20.0
+
+    Reference:
+        Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis,
+        TCC 2006, for the noise; Yi and Vojnović, ICML 2023, for FedExp3.
+    """
+
+    epsilon: float
+    bound: float | None
+    block: int
+    learning_rate: Schedule | None
+    exploration: Schedule
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
+    noised: ClassVar[bool] = True
+    guarantee: ClassVar[str | None] = (
+        "ε = {epsilon} for one agent's arm and loss in one round (event level), against all other "
+        "agents together, who see all messages"
+    )
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "block": BLOCK,
+        "exploration": EXPLORATION,
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        bound: float | None = None,
+        block: int = 30,
+        learning_rate: float | Schedule | None = None,
+        exploration: float | Schedule = Power(0.3, 1 / 3),  # noqa: B008 (frozen)
+    ) -> None:
+        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
+        values = {
+            "epsilon": checked_epsilon(epsilon),
+            "bound": None if bound is None else _checked_bound(bound),
+            "block": checks.whole(block, "block", least=1, most=checks.INT32),
+            "learning_rate": rate,
+            "exploration": checked_exploration(exploration),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """One block."""
+        return self.block
+
+    def set_up(self, setting: Setting) -> Self:
+        """Fill in C = K and the learning rate, where they were not given."""
+        bound, rate = self.bound, self.learning_rate
+        if bound is None:
+            bound = float(setting.arms)
+        if rate is None:
+            rate = Constant(min(2 * self.epsilon / bound, 3 / self.block))
+        return replace(self, bound=bound, learning_rate=rate)
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
+    ) -> NoisedEstimates:
+        """z_1 = 0."""
+        zeros = np.zeros((arms, *batch), dtype)
+        return NoisedEstimates(zeros, zeros, np.asarray(agents, dtype))
+
+    def distribution(self, state: NoisedEstimates, t: Array) -> Array:
+        """p_t = (1 - γ_t) x_t + γ_t / K, of the noised z alone."""
+        if self.learning_rate is None:
+            raise ValueError(_UNKNOWN)
+        x = exponential_weights(state, self.learning_rate, t)
+        return explore(x, self.exploration(t, state))
+
+    def message(self, state: NoisedEstimates) -> dict[str, Array]:
+        """Only noised estimates leave the agent."""
+        return {"z": state.z}
+
+    def update(
+        self,
+        state: NoisedEstimates,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,  # noqa: ARG002
+    ) -> NoisedEstimates:
+        """The average of the noised estimates; the agent's own stay with it until they are noised."""
+        if self.bound is None:
+            raise ValueError(_UNKNOWN)
+        own = bounded(feedback, action, p, self.bound)
+        return state._replace(z=received["z"], gathered=state.gathered + own)
+
+    def noise_due(self, t: Array) -> Array:
+        """At the end of a block."""
+        return t % self.block == 0
+
+    def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:  # noqa: ARG002
+        """z grows by the block's sum and its noise; a new block begins."""
+        if self.bound is None:
+            raise ValueError(_UNKNOWN)
+        noise = self.bound / self.epsilon * laplace(uniforms)
+        empty = state.z.__array_namespace__().zeros_like(state.gathered)
+        return state._replace(z=state.z + (state.gathered + noise), gathered=empty)
+
+
+_UNKNOWN = (
+    "PrivateFedExp3 takes its bound and its learning rate from the network: call "
+    "set_up(fb.Setting(arms, agents, gossip)) first, or give both"
+)
+
+
+def bounded(loss: Array, action: Array, p: Array, bound: Array) -> Array:
+    """ĝ(i) = (ℓ - 1/2) 1{a = i} / max(p(i), 1/C), of absolute value C/2 at most.
+
+    Two of them, of whatever arms and losses, are at most C apart in the L1 norm.
+
+    Args:
+        loss: of the arm played, `[*batch]`.
+        action: the arm played, `[*batch]`.
+        p: what it was drawn from, `[K, *batch]`.
+        bound: C.
+
+    Returns:
+        estimates, `[K, *batch]`.
+
+    Example:
+        >>> bounded(np.float64(1.0), np.int64(1), np.array([0.75, 0.25]), 2.0)
+        array([0., 1.])
+    """
+    xp = p.__array_namespace__()
+    weight = xp.minimum(1.0 / taken(p, action), bound)
+    return xp.where(played(action, like=p), (loss - 0.5) * weight, 0.0)
+
+
+def _checked_bound(bound: float) -> float:
+    found = checks.number(bound, "bound")
+    if not (math.isfinite(found) and found >= 1):
+        raise ValueError(f"bound must be a finite number of at least 1, not {bound}")
+    return found
