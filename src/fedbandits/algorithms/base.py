@@ -106,8 +106,8 @@ class Algorithm(ABC, Generic[S]):
     """Whether it adds noise of its own to what it knows: `noise_due` and `disturb` say how."""
 
     guarantee: ClassVar[str | None] = None
-    """What differential privacy it has, with ε, unit and adversary; a field stands in braces. None:
-    no guarantee."""
+    """What differential privacy it has, with ε (`{epsilon}`, a field), unit and adversary; None: no
+    guarantee."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Answers arguments that the constructor does not take, whichever class it is from.

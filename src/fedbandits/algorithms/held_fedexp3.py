@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -13,7 +14,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.schedules import Power, Schedule, as_schedule
 
-from .base import Algorithm, Leaf
+from .base import Algorithm, Leaf, Setting
 from .exponential_weights import (
     checked_exploration,
     explore,
@@ -62,14 +63,15 @@ class HeldFedExp3(Algorithm[HeldArm]):
 
     Args:
         epsilon: ε.
-        block: B, rounds for which an arm is held.
-        learning_rate: η, a number or a schedule.
+        block: B, rounds for which an arm is held; 10/sqrt(ε) by default, rounded upwards.
+        learning_rate: η, a number or a schedule; by default
+            2 sqrt(B ln K / ((K/N + 1) (B²/4 + 2/ε²) t)), lower where a noised sum varies more.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
     Example:
         >>> import fedbandits as fb
-        >>> fb.HeldFedExp3(epsilon=0.1, block=30).noise_due(60)
-        True
+        >>> fb.HeldFedExp3(epsilon=0.1).block
+        32
 
     Reference:
         Asi, Raman and Talwar, Faster rates for private adversarial bandits, ICML 2025.
@@ -77,14 +79,14 @@ class HeldFedExp3(Algorithm[HeldArm]):
 
     epsilon: float
     block: int
-    learning_rate: Schedule
+    learning_rate: Schedule | None
     exploration: Schedule
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
     noised: ClassVar[bool] = True
     guarantee: ClassVar[str | None] = (
-        "ε = {epsilon} for one agent's loss in one round (event level), against all other agents "
-        "together, who see all messages and all arms; arms are public"
+        "ε = {epsilon} per round for the losses of one agent (event level); arms are public; holds "
+        "even if all other agents collude; simulated noise"
     )
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,
@@ -95,14 +97,18 @@ class HeldFedExp3(Algorithm[HeldArm]):
     def __init__(
         self,
         epsilon: float = 1.0,
-        block: int = 10,
-        learning_rate: float | Schedule = 0.03,
+        block: int | None = None,
+        learning_rate: float | Schedule | None = None,
         exploration: float | Schedule = Power(0.3, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
+        epsilon = checked_epsilon(epsilon)
+        if block is None:
+            block = math.ceil(10 / math.sqrt(epsilon))
+        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
         values = {
-            "epsilon": checked_epsilon(epsilon),
+            "epsilon": epsilon,
             "block": checks.whole(block, "block", least=1, most=checks.INT32),
-            "learning_rate": as_schedule(learning_rate, "learning_rate"),
+            "learning_rate": rate,
             "exploration": checked_exploration(exploration),
         }
         for name, value in values.items():
@@ -113,6 +119,14 @@ class HeldFedExp3(Algorithm[HeldArm]):
         """One block."""
         return self.block
 
+    def set_up(self, setting: Setting) -> Self:
+        """Fill in the learning rate, where it was not given."""
+        if self.learning_rate is not None:
+            return self
+        varies = self.block / 4 + 2 / (self.epsilon**2 * self.block)  # of a sum, for each round
+        scale = math.log(setting.arms) / ((setting.arms / setting.agents + 1) * varies)
+        return replace(self, learning_rate=Power(2 * math.sqrt(scale), 1 / 2))
+
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> HeldArm:
@@ -122,6 +136,11 @@ class HeldFedExp3(Algorithm[HeldArm]):
 
     def distribution(self, state: HeldArm, t: Array) -> Array:
         """p where a block begins; then certainly the arm that is held."""
+        if self.learning_rate is None:
+            raise ValueError(
+                "HeldFedExp3 takes its learning rate from the network: call "
+                "set_up(fb.Setting(arms, agents, gossip)) first, or give it"
+            )
         xp = state.z.__array_namespace__()
         x = exponential_weights(state, self.learning_rate, t)
         p = explore(x, self.exploration(t, state))

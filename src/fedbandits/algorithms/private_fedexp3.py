@@ -60,17 +60,17 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
 
     Args:
         epsilon: ε.
-        bound: C; K by default, with which estimates are unbiased where all arms are alike.
-        block: B, rounds in a block.
-        learning_rate: η, a number or a schedule; min(2ε/C, 3/B) by default, so that neither one
-            block's noise nor one block's losses decide what is played.
+        bound: C; K/2 by default.
+        block: B, rounds in a block; 20 sqrt(K/ε) by default, rounded upwards.
+        learning_rate: η, a number or a schedule; 1/sqrt(B) by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
     Example:
         >>> import fedbandits as fb
         >>> setting = fb.Setting(arms=20, agents=36)
-        >>> fb.PrivateFedExp3(epsilon=0.1).set_up(setting).bound
-        20.0
+        >>> ready = fb.PrivateFedExp3(epsilon=0.1).set_up(setting)
+        >>> ready.bound, ready.block
+        (10.0, 283)
 
     Reference:
         Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis,
@@ -79,15 +79,15 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
 
     epsilon: float
     bound: float | None
-    block: int
+    block: int | None
     learning_rate: Schedule | None
     exploration: Schedule
 
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
     noised: ClassVar[bool] = True
     guarantee: ClassVar[str | None] = (
-        "ε = {epsilon} for one agent's arm and loss in one round (event level), against all other "
-        "agents together, who see all messages"
+        "ε = {epsilon} per round for the arm and the loss of one agent (event level); holds even if "
+        "all other agents collude; simulated noise"
     )
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,
@@ -99,7 +99,7 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         self,
         epsilon: float = 1.0,
         bound: float | None = None,
-        block: int = 30,
+        block: int | None = None,
         learning_rate: float | Schedule | None = None,
         exploration: float | Schedule = Power(0.3, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
@@ -107,7 +107,9 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         values = {
             "epsilon": checked_epsilon(epsilon),
             "bound": None if bound is None else _checked_bound(bound),
-            "block": checks.whole(block, "block", least=1, most=checks.INT32),
+            "block": None
+            if block is None
+            else checks.whole(block, "block", least=1, most=checks.INT32),
             "learning_rate": rate,
             "exploration": checked_exploration(exploration),
         }
@@ -117,16 +119,18 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     @property
     def rounds_before_learning(self) -> int:
         """One block."""
-        return self.block
+        return self.block or 0
 
     def set_up(self, setting: Setting) -> Self:
-        """Fill in C = K and the learning rate, where they were not given."""
-        bound, rate = self.bound, self.learning_rate
+        """Fill in the bound, the block and the learning rate, where they were not given."""
+        bound, block, rate = self.bound, self.block, self.learning_rate
         if bound is None:
-            bound = float(setting.arms)
+            bound = max(setting.arms / 2, 1.0)
+        if block is None:
+            block = math.ceil(20 * math.sqrt(setting.arms / self.epsilon))
         if rate is None:
-            rate = Constant(min(2 * self.epsilon / bound, 3 / self.block))
-        return replace(self, bound=bound, learning_rate=rate)
+            rate = Constant(1 / math.sqrt(block))
+        return replace(self, bound=bound, block=block, learning_rate=rate)
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
@@ -163,6 +167,8 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
 
     def noise_due(self, t: Array) -> Array:
         """At the end of a block."""
+        if self.block is None:
+            raise ValueError(_UNKNOWN)
         return t % self.block == 0
 
     def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:  # noqa: ARG002
@@ -175,8 +181,8 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
 
 
 _UNKNOWN = (
-    "PrivateFedExp3 takes its bound and its learning rate from the network: call "
-    "set_up(fb.Setting(arms, agents, gossip)) first, or give both"
+    "PrivateFedExp3 takes its bound, its block and its learning rate from the number of arms: call "
+    "set_up(fb.Setting(arms, agents, gossip)) first, or give all three"
 )
 
 

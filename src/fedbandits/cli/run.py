@@ -90,6 +90,8 @@ def run(
         if not quiet:
             terminal().print(tables.summary_table(result))
             say(tables.communication_line(result))
+            if result.guarantee is not None:
+                say(f"privacy: {result.guarantee}")
             say(tables.recommendation_line(result))
         result.save(written[0])
         output_files.save_plot(result.plot(), *written[1:])

@@ -70,6 +70,5 @@ def _contract(algorithm: type[AnyAlgorithm]) -> list[str]:
     leaves = [f"{k} ({leaf.kind}, {leaf.combine})" for k, leaf in algorithm.leaves.items()]
     notes = [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]
     if algorithm.guarantee is not None:
-        said = algorithm.guarantee.replace("{", "").replace("}", "")
-        notes.append(f"differential privacy in a simulation: {said}")
+        notes.append(f"privacy: {algorithm.guarantee.format(epsilon='epsilon')}")
     return notes

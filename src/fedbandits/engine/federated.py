@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.algorithms.base import Algorithm, AnyAlgorithm
+from fedbandits.algorithms.base import Algorithm, AnyAlgorithm, Setting
 from fedbandits.common import checks, streams
 from fedbandits.gossip.base import Gossip
 from fedbandits.gossip.rules import max_degree
@@ -116,7 +116,8 @@ def check_federated(
         arms = algorithm.arms_given or 3
     arms = checks.whole(arms, "arms", least=2)
     if rounds is None:
-        first = algorithm.rounds_before_learning
+        ready = algorithm.set_up(Setting(arms, network.agents, max_degree(network)))
+        first = ready.rounds_before_learning
         rounds = first + arms + _MARGIN + min(network.diameter, _CROSSING)
     rounds = checks.whole(rounds, "rounds", least=2)
     rng = np.random.default_rng(checks.seed32(seed))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms import REGISTRY
 from fedbandits.common.files import atomic_path
 from fedbandits.common.statistics import Band, band
 
@@ -118,6 +119,19 @@ class Result:
         """
         sent: dict[str, Any] = json.loads(self.dataset.attrs["communication"])
         return sent
+
+    @property
+    def guarantee(self) -> str | None:
+        """What the algorithm's own noise protects, with ε, unit and adversary; None: nothing.
+
+        It speaks of what other agents see. This result is computed from the true losses, and has no
+        guarantee.
+        """
+        own = self.config["algorithm"]
+        kind = REGISTRY.get(own["name"])
+        if kind is None or kind.guarantee is None:
+            return None
+        return kind.guarantee.format(epsilon=f"{own['epsilon']:g}")
 
     @property
     def label(self) -> str:
@@ -320,6 +334,7 @@ class Result:
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
             f"best in hindsight: {self.best_arm}"
+            + (f"\nprivacy: {self.guarantee}" if self.guarantee else "")
         )
 
 
