@@ -135,7 +135,7 @@ class HeldFedExp3(Algorithm[HeldArm]):
         return HeldArm(zeros, zeros, zeros, np.asarray(agents, dtype))
 
     def distribution(self, state: HeldArm, t: Array) -> Array:
-        """p where a block begins; then certainly the arm that is held."""
+        """As in FedExp3 where a block begins; then certainly the arm that is held."""
         if self.learning_rate is None:
             raise ValueError(
                 "HeldFedExp3 takes its learning rate from the network: call "
@@ -163,16 +163,14 @@ class HeldFedExp3(Algorithm[HeldArm]):
         xp = p.__array_namespace__()
         drawn = importance_weighted(xp.ones_like(feedback), action, p)
         held = xp.where(self._begins(t), drawn, state.held)
-        return state._replace(
-            z=received["z"], held=held, gathered=state.gathered + feedback * held
-        )
+        return state._replace(z=received["z"], held=held, gathered=state.gathered + feedback * held)
 
     def noise_due(self, t: Array) -> Array:
         """At the end of a block."""
         return t % self.block == 0
 
     def disturb(self, state: HeldArm, uniforms: Array, t: Array) -> HeldArm:  # noqa: ARG002
-        """z grows by the block's sum and its noise, over p; a new block begins."""
+        """The block is over: z grows by the block's sum and its noise, over p."""
         xp = state.z.__array_namespace__()
         noise = state.held * laplace(uniforms) / self.epsilon
         empty = xp.zeros_like(state.gathered)

@@ -12,8 +12,8 @@ def laplace(uniforms: Array) -> Array:
     """Laplace(1), of density exp(-|x|)/2, by its inverse distribution function: finite always.
 
     ln(2u) below the median, -ln(2(1 - u)) above it. The simulator's uniforms are the middles of
-    2^23 equal intervals in float32 (2^32 in float64), so no |x| is above 23 ln 2, about 16 (32 ln 2,
-    about 22): what is beyond has probability 2^-23 (2^-32) in all and is never drawn.
+    2^23 equal intervals in float32 (2^32 in float64), so no |x| is above 23 ln 2, about 16 (or
+    32 ln 2, about 22): what lies beyond has probability 2^-23 (2^-32) in all and is never drawn.
 
     The noise is therefore a simulation. A mechanism that adds real numbers of this distribution has
     the ε that is claimed; sums of floating-point numbers on a grid do not, since their last digits

@@ -73,8 +73,8 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         (10.0, 283)
 
     Reference:
-        Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis,
-        TCC 2006, for the noise; Yi and Vojnović, ICML 2023, for FedExp3.
+        Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data
+        analysis, TCC 2006, for the noise; Yi and Vojnović, ICML 2023, for FedExp3.
     """
 
     epsilon: float
@@ -86,8 +86,8 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
     noised: ClassVar[bool] = True
     guarantee: ClassVar[str | None] = (
-        "ε = {epsilon} per round for the arm and the loss of one agent (event level); holds even if "
-        "all other agents collude; simulated noise"
+        "ε = {epsilon} per round for the arm and the loss of one agent (event level); holds even "
+        "if all other agents collude; simulated noise"
     )
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,
@@ -159,7 +159,7 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         p: Array,
         t: Array,  # noqa: ARG002
     ) -> NoisedEstimates:
-        """The average of the noised estimates; the agent's own stay with it until they are noised."""
+        """The average of the noised estimates; the agent's own wait for their noise."""
         if self.bound is None:
             raise ValueError(_UNKNOWN)
         own = bounded(feedback, action, p, self.bound)
@@ -172,7 +172,7 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         return t % self.block == 0
 
     def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:  # noqa: ARG002
-        """z grows by the block's sum and its noise; a new block begins."""
+        """The block is over: z grows by its sum and noise."""
         if self.bound is None:
             raise ValueError(_UNKNOWN)
         noise = self.bound / self.epsilon * laplace(uniforms)

@@ -32,7 +32,7 @@ AS_IT_COMES, TUNED = "default", "tuned"
 NETWORK = "grid"
 """Where bytes and time are measured."""
 LEFT_OUT = {
-    "LinearBlockGossip": "arms of the suite are no vectors; `fedbandits reproduce linear` is for it",
+    "LinearBlockGossip": "arms of the suite are no vectors; see `fedbandits reproduce linear`",
     "PrivateFedExp3": "its regret is that of its ε, which the others do not have",
     "HeldFedExp3": "its regret is that of its ε, which the others do not have",
 }

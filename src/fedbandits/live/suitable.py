@@ -14,7 +14,7 @@ class UnsuitableError(ValueError):
 
 
 def check_suitable(algorithm: AnyAlgorithm, arms: int, agents: int) -> None:
-    """Refuse an algorithm that needs a common round, or a simulator, or does not add to what it got.
+    """Refuse what needs a common round, or a simulator, or does not add to what it received.
 
     The last is tried with numbers: with c more received, the next message must be c more. Only
     then is what `update` adds the agent's own, and may be counted in a ledger.
