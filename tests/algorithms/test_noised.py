@@ -73,9 +73,9 @@ def test_noise_is_finite_and_cut_off_where_the_grid_ends(dtype: str, bits: int) 
     np.testing.assert_allclose(x, [-bits * np.log(2), bits * np.log(2)], rtol=1e-6)
 
 
-def added(name: str, losses: float) -> tuple[AnyAlgorithm, Floats, Seen]:
-    """What 100 blocks of three rounds add to z, `[blocks, K, R, N]`, where nobody hears anyone."""
-    algorithm, agents, arms, rounds, runs = ALGORITHMS[name], 4, 5, 301, 10
+def added(name: str, losses: float, blocks: int, runs: int) -> tuple[AnyAlgorithm, Floats, Seen]:
+    """What blocks of three rounds add to z, `[blocks, K, R, N]`, where nobody hears anyone."""
+    algorithm, agents, arms, rounds = ALGORITHMS[name], 4, 5, 3 * blocks + 1
     uniforms = np.random.default_rng(1).uniform(size=(rounds, runs, agents))
     silent = fb.gossip.none(fb.networks.path(agents))
     seen = play(algorithm, silent, np.full((rounds, agents, arms), losses), uniforms)
@@ -97,11 +97,14 @@ def check_laplace(noise: Floats, scale: float) -> None:
 
 @pytest.mark.slow
 def test_every_entry_of_a_block_has_noise_of_its_own() -> None:
-    """Losses of 1/2 are estimated as 0: what is added is noise alone, of scale C/ε."""
-    algorithm, noise, _ = added("PrivateFedExp3", 0.5)
+    """Losses of 1/2, which is b in the first block, are estimated as 0: what is added is noise.
+
+    Its scale is 2 max(b, 1 - b) C/ε = C/ε. In later blocks the oracle has the same noise.
+    """
+    algorithm, noise, _ = added("PrivateFedExp3", 0.5, blocks=1, runs=1000)
     scale = algorithm.bound / algorithm.epsilon  # type: ignore[attr-defined]
     check_laplace(noise, scale)
-    for axis in range(4):  # blocks, arms, runs, agents: uncorrelated with the next
+    for axis in (1, 2, 3):  # arms, runs, agents: uncorrelated with the next
         one, other = (np.delete(noise, end, axis) / scale for end in (0, -1))
         assert abs((one * other).mean()) < 5 * 2 / np.sqrt(one.size)  # E x² = 2
 
@@ -109,7 +112,7 @@ def test_every_entry_of_a_block_has_noise_of_its_own() -> None:
 @pytest.mark.slow
 def test_the_sum_of_a_held_arm_has_noise() -> None:
     """Losses of 0: the held arm's entry gets Laplace(1/ε)/p, the others nothing."""
-    algorithm, grown, seen = added("HeldFedExp3", 0.0)
+    algorithm, grown, seen = added("HeldFedExp3", 0.0, blocks=100, runs=10)
     held = seen.action[:-1:3, None] == np.arange(5)[:, None, None]
     assert not grown[~held].any()
     for later in (1, 2):
@@ -126,28 +129,50 @@ def test_one_event_moves_a_sum_by_the_bound_at_most(data: st.DataObject) -> None
     arms = data.draw(st.integers(2, 5))
     weights = data.draw(st.lists(st.floats(1e-6, 1), min_size=arms, max_size=arms))
     p = np.array(weights) / np.sum(weights)
-    C = data.draw(st.floats(1, 50))
+    C, b = data.draw(st.floats(1, 50)), data.draw(st.floats(0, 1))
+    losses = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))
     one, other = (
         bounded(
-            np.float64(data.draw(st.floats(0, 1))),
-            np.int64(data.draw(st.integers(0, arms - 1))),
-            p,
-            C,
+            np.float64(data.draw(losses) - b), np.int64(data.draw(st.integers(0, arms - 1))), p, C
         )
         for _ in range(2)
     )
-    assert np.abs(one - other).sum() <= C * (1 + 1e-12)
+    assert np.abs(one - other).sum() <= 2 * max(b, 1 - b) * C * (1 + 1e-12)
 
 
-def test_the_bound_is_reached() -> None:
-    p = np.array([0.1, 0.1, 0.8])
-    one, other = (bounded(np.float64(1), np.int64(arm), p, 10.0) for arm in (0, 1))
-    assert np.abs(one - other).sum() == pytest.approx(10)
+@pytest.mark.parametrize("b", [0.2, 0.5, 0.9])
+def test_noise_is_in_proportion_to_what_one_event_can_do(b: float) -> None:
+    """The worst two events are as far apart as is allowed, and noise has that scale over ε."""
+    p, C, epsilon = np.array([0.1, 0.1, 0.8]), 10.0, 0.5
+    worst = 1.0 if b < 0.5 else 0.0
+    one, other = (bounded(np.float64(worst - b), np.int64(arm), p, C) for arm in (0, 1))
+    apart = np.abs(one - other).sum()
+    assert apart == pytest.approx(2 * max(b, 1 - b) * C)
+    algorithm = fb.PrivateFedExp3(epsilon, C, 1, 0.1)
+    state = algorithm.init(3, 1, (), np.float64)._replace(baseline=np.array([b]))
+    u = np.array([0.1, 0.5, 0.7])
+    np.testing.assert_allclose(
+        algorithm.disturb(state, u, np.int64(1)).z, apart / epsilon * laplace(u), atol=1e-12
+    )
+
+
+def test_the_baseline_follows_the_losses() -> None:
+    """Without noise, which u = 1/2 means, b ends at the loss of all arms, from 1/2 on."""
+    algorithm, arms = fb.PrivateFedExp3(1.0, 9.0, 4, 0.1), 3
+    for loss in (0.0, 0.8, 1.0):
+        state = algorithm.init(arms, 1, (), np.float64)
+        for t in map(np.int64, range(1, 201)):
+            p = algorithm.distribution(state, t)
+            state = algorithm.update(state, {"z": state.z}, t % arms, np.float64(loss), p, t)
+            if algorithm.noise_due(t):
+                state = algorithm.disturb(state, np.full(arms, 0.5), t)
+                assert 0 <= state.baseline[0] <= 1
+        assert state.baseline[0] == pytest.approx(loss, abs=0.05)
 
 
 @pytest.mark.parametrize("name", NOISED)
 def test_one_event_touches_one_block(name: str) -> None:
-    """The same arms, distributions and noise: only the block of a changed loss adds otherwise."""
+    """The same arms, distributions, noise and public state: only the loss's own block differs."""
     algorithm, arms, rounds, place = ALGORITHMS[name], 3, 12, 4
     rng = np.random.default_rng(3)
     p = np.repeat(rng.dirichlet(np.ones(arms), rounds // 3), 3, axis=0)
@@ -165,6 +190,8 @@ def test_one_event_touches_one_block(name: str) -> None:
             if algorithm.noise_due(np.int64(t)):
                 state = algorithm.disturb(state, noise[t - 1], np.int64(t))
                 found.append(state.z)
+                assert not state.gathered.any()
+                state = algorithm.init(arms, 1, (), np.float64)  # all else is public
         return found
 
     losses = rng.uniform(size=rounds)
@@ -259,8 +286,8 @@ def audit(algorithm: AnyAlgorithm) -> float:
     """The largest ε that is certain, from the event that tells two inputs apart best.
 
     PrivateFedExp3, C = 2: the arm is 0 or 1 and its loss 1, which adds 1 to one of two entries.
-    HeldFedExp3: arm 0 has the loss 1 or 0, which adds 2 (p = 1/2) or nothing. In the first round of
-    a block all else adds a constant, m.
+    HeldFedExp3: arm 0 has the loss 1 or 0, which adds 2 (p = 1/2) or nothing; the second
+    round adds 1.
     """
     if isinstance(algorithm, fb.HeldFedExp3):
         inputs = ((0, 1.0), (0, 0.0))

@@ -24,23 +24,29 @@ def private_fedexp3(
     C: float,
     B: int,
 ) -> Played:
-    """Bounded, centred estimates of B rounds, noised in every entry before anything sees them."""
+    """Bounded estimates of B rounds, noised in every entry before anything sees them."""
     T, N, K = losses.shape
     z = np.zeros((N, K))
     secret = np.zeros((N, K))
+    b = np.full(N, 0.5)
     out = Played(np.zeros((T, N, K)), np.zeros((T, N), int), np.zeros((T, N, K)))
     for t in range(1, T + 1):
         out.z[t - 1] = z
         for v in range(N):
-            p = (1 - min(gamma(t), 1.0)) * softmax(z[v], eta(max(t - 1, 1))) + gamma(t) / K
+            p = (1 - gamma(t)) * softmax(z[v], eta(max(t - 1, 1))) + gamma(t) / K
             a = draw(p, uniforms[t - 1, v])
-            secret[v, a] += (losses[t - 1, v, a] - 0.5) / max(p[a], 1 / C)
+            secret[v, a] += (losses[t - 1, v, a] - b[v]) / max(p[a], 1 / C)
             out.p[t - 1, v], out.action[t - 1, v] = p, a
         z = W.T @ z
         if t % B == 0:
             for v in range(N):
+                p = (1 - gamma(t)) * softmax(z[v], eta(max(t - 1, 1))) + gamma(t) / K
+                scale, lost = 2 * max(b[v], 1 - b[v]) * C / epsilon, 0.0
                 for k in range(K):
-                    z[v, k] += secret[v, k] + C / epsilon * laplace(noise[t - 1, v, k])
+                    S = secret[v, k] + scale * laplace(noise[t - 1, v, k])
+                    z[v, k] += S
+                    lost += max(p[k], 1 / C) * S
+                b[v] = min(max(b[v] + lost / (5 * B), 0.0), 1.0)
             secret = np.zeros((N, K))
     return out
 
@@ -67,7 +73,7 @@ def held_fedexp3(
         out.z[t - 1] = z
         for v in range(N):
             if (t - 1) % B == 0:
-                p = (1 - min(gamma(t), 1.0)) * softmax(z[v], eta(max(t - 1, 1))) + gamma(t) / K
+                p = (1 - gamma(t)) * softmax(z[v], eta(max(t - 1, 1))) + gamma(t) / K
                 arm[v] = draw(p, uniforms[t - 1, v])
                 drawn_with[v], total[v] = p[arm[v]], 0.0
                 out.p[t - 1, v] = p

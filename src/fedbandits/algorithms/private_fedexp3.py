@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from fedbandits.arrays import Array, played, taken
+from fedbandits.arrays import Array, over_arms, played, taken
 from fedbandits.common import checks
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 
@@ -27,11 +27,13 @@ class NoisedEstimates(NamedTuple):
         z: cumulative loss estimates, all noised, `[K, *batch]`: what is played from and sent.
         gathered: the agent's own estimates of this block so far, raw, `[K, *batch]`: what nobody
             else sees, and what nothing is played from.
+        baseline: b, about what the arms that are played lose, of noised sums, `[1, *batch]`.
         agents: number of agents in the network, a scalar.
     """
 
     z: Array
     gathered: Array
+    baseline: Array
     agents: Array
 
 
@@ -39,24 +41,26 @@ class NoisedEstimates(NamedTuple):
 class PrivateFedExp3(Algorithm[NoisedEstimates]):
     """FedExp3 whose estimates are bounded, summed up over B rounds, and noised before any use.
 
-    In a block each agent gathers ĝ_t(i) = (ℓ_t - 1/2) 1{a_t = i} / max(p_t(i), 1/C), which is at
-    most C/2 in absolute value. At the block's end
+    In a block each agent gathers ĝ_t(i) = (ℓ_t - b) 1{a_t = i} / max(p_t(i), 1/C), b in [0, 1]
+    being a baseline. At the block's end
 
-        z grows by Σ_{t in block} ĝ_t + Laplace(C/ε), independent in every entry,
+        z grows by S = Σ_{t in block} ĝ_t + Laplace(2 max(b, 1 - b) C/ε), independent in every
+        entry, and b by Σ_i max(p(i), 1/C) S(i) / 5B, but stays in [0, 1];
 
-    and only then by anything of the block. Gossip, z^v ← Σ_u W_uv z^u, goes on in every round; arms
-    are drawn from p_t = (1 - γ_t) x_t + γ_t/K, x_t ∝ exp(-η_{t-1} z_t), of the noised z alone.
+    before, by nothing of the block. Gossip, z^v ← Σ_u W_uv z^u, goes on in every round; arms are
+    drawn from p_t = (1 - γ_t) x_t + γ_t/K, x_t ∝ exp(-η_{t-1} z_t), of the noised z alone.
 
     What is claimed is in `guarantee`: ε-differential privacy for one agent's arm and loss in one
     round (event level), against all other agents together, who see all messages. One event, (a_t,
-    ℓ_t), is in one block's sum and moves it by at most C in the L1 norm; whatever anyone sees later
-    is computed from the noised sum. p_t is public, since z is sent: the odds that others give to an
+    ℓ_t), is in one block's sum and moves it by at most 2 max(b, 1 - b) C in the L1 norm; whatever
+    anyone sees later, b among it, is computed from the noised sum. p_t is public, since z is sent: the odds that others give to an
     arm, which begin at p_t, change by e^ε at most. m rounds of one person have m ε; a whole history
     of T rounds T ε, which is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so
     that live agents refuse it. No regret bound is known for it.
 
-    Losses are centred, since estimates in [0, C] would need twice the noise, and since max(p, 1/C)
-    draws every estimate of a rare arm to 0: the best loss there is, unless losses are centred.
+    Why a baseline: max(p, 1/C) draws what is known of a rare arm to b. Were that 0, the best loss
+    there is, all would go back to rare arms; were it 1, agents would stay with the first arm they
+    took to. b begins at 1/2, where noise is least, and follows the losses of the arms played.
 
     Args:
         epsilon: ε.
@@ -135,9 +139,10 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> NoisedEstimates:
-        """z_1 = 0."""
+        """z_1 = 0, b = 1/2."""
         zeros = np.zeros((arms, *batch), dtype)
-        return NoisedEstimates(zeros, zeros, np.asarray(agents, dtype))
+        half = np.full((1, *batch), 0.5, dtype)
+        return NoisedEstimates(zeros, zeros, half, np.asarray(agents, dtype))
 
     def distribution(self, state: NoisedEstimates, t: Array) -> Array:
         """p_t = (1 - γ_t) x_t + γ_t / K, of the noised z alone."""
@@ -162,7 +167,7 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         """The average of the noised estimates; the agent's own wait for their noise."""
         if self.bound is None:
             raise ValueError(_UNKNOWN)
-        own = bounded(feedback, action, p, self.bound)
+        own = bounded(feedback - state.baseline[0], action, p, self.bound)
         return state._replace(z=received["z"], gathered=state.gathered + own)
 
     def noise_due(self, t: Array) -> Array:
@@ -171,14 +176,25 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
             raise ValueError(_UNKNOWN)
         return t % self.block == 0
 
-    def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:  # noqa: ARG002
-        """The block is over: z grows by its sum and noise."""
-        if self.bound is None:
+    def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:
+        """The block is over: z grows by its sum and noise, and b follows."""
+        if self.bound is None or self.block is None:
             raise ValueError(_UNKNOWN)
-        noise = self.bound / self.epsilon * laplace(uniforms)
-        empty = state.z.__array_namespace__().zeros_like(state.gathered)
-        return state._replace(z=state.z + (state.gathered + noise), gathered=empty)
+        xp, b = state.z.__array_namespace__(), state.baseline
+        scale = 2.0 * xp.maximum(b, 1.0 - b) * self.bound / self.epsilon
+        noised = state.gathered + scale * laplace(uniforms)
+        # What the block lost a round, less b, as the noised sum tells.
+        weights = xp.maximum(self.distribution(state, t), 1.0 / self.bound)
+        lost = over_arms("sum", weights * noised)[None] / self.block
+        return state._replace(
+            z=state.z + noised,
+            gathered=xp.zeros_like(state.gathered),
+            baseline=xp.minimum(xp.maximum(b + _FOLLOWS * lost, 0.0), 1.0),
+        )
 
+
+_FOLLOWS = 0.2
+"""How much of the way to a block's mean loss b goes."""
 
 _UNKNOWN = (
     "PrivateFedExp3 takes its bound, its block and its learning rate from the number of arms: call "
@@ -186,13 +202,11 @@ _UNKNOWN = (
 )
 
 
-def bounded(loss: Array, action: Array, p: Array, bound: Array) -> Array:
-    """ĝ(i) = (ℓ - 1/2) 1{a = i} / max(p(i), 1/C), of absolute value C/2 at most.
-
-    Two of them, of whatever arms and losses, are at most C apart in the L1 norm.
+def bounded(excess: Array, action: Array, p: Array, bound: Array) -> Array:
+    """ĝ(i) = (ℓ - b) 1{a = i} / max(p(i), 1/C), of absolute value max(b, 1 - b) C at most.
 
     Args:
-        loss: of the arm played, `[*batch]`.
+        excess: ℓ - b, of the arm played, `[*batch]`.
         action: the arm played, `[*batch]`.
         p: what it was drawn from, `[K, *batch]`.
         bound: C.
@@ -201,12 +215,12 @@ def bounded(loss: Array, action: Array, p: Array, bound: Array) -> Array:
         estimates, `[K, *batch]`.
 
     Example:
-        >>> bounded(np.float64(1.0), np.int64(1), np.array([0.75, 0.25]), 2.0)
+        >>> bounded(np.float64(0.5), np.int64(1), np.array([0.75, 0.25]), 2.0)
         array([0., 1.])
     """
     xp = p.__array_namespace__()
     weight = xp.minimum(1.0 / taken(p, action), bound)
-    return xp.where(played(action, like=p), (loss - 0.5) * weight, 0.0)
+    return xp.where(played(action, like=p), excess * weight, 0.0)
 
 
 def _checked_bound(bound: float) -> float:
