@@ -48,6 +48,8 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {name: kind() for name, kind in REGISTRY.i
     "Exp3": fb.Exp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "AcceleratedFedExp3": fb.AcceleratedFedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "BlockGossip": fb.BlockGossip(0.3, fb.schedules.power(0.5, 1 / 3), 3),
+    "PrivateFedExp3": fb.PrivateFedExp3(2.0, 2.5, 3, 0.2, fb.schedules.power(0.5, 1 / 3)),
+    "HeldFedExp3": fb.HeldFedExp3(2.0, 3, 0.2, fb.schedules.power(0.5, 1 / 3)),
     "FedHedge": fb.FedHedge(fb.schedules.anytime(1.5)),
     "FedFTRL": FarFedFTRL(entropy_scale=0.2),
     "Exp3Coop": fb.Exp3Coop(0.7, hops=2),

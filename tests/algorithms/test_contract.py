@@ -17,6 +17,7 @@ import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
+from fedbandits.common import streams
 from fedbandits.engine import chunk_sizes, mixing, pytrees, rounds
 from fedbandits.engine.conditions import Conditions
 from fedbandits.engine.preparation import precision
@@ -41,6 +42,19 @@ RUNS = 2  # of every trajectory, so that a size and an algorithm compile once fo
 
 def gossip_on(network: fb.Network, lazy: bool = True) -> fb.Gossip:
     return fb.gossip.max_degree(network, lazy=lazy)
+
+
+def noise_of(run: Trajectory, arms: int) -> Floats:
+    """The uniforms behind the noise, `[T, R, N, K]`; of no use where there is no noise."""
+    rounds, runs, agents = run.action.shape
+    if run.uniforms.noise is None:
+        return np.full((rounds, runs, agents, arms), np.nan)
+    with precision("float64"):
+        drawn = [
+            streams.uniforms(key, (runs, arms, agents), "float64")
+            for key in zip(*run.uniforms.noise, strict=True)
+        ]
+    return np.moveaxis(np.asarray(drawn), 2, 3)
 
 
 def played(name: str, losses: Floats, gossip: fb.Gossip, seed: int = 0) -> Trajectory:
@@ -123,6 +137,7 @@ PLAIN = ("FedExp3", "Exp3", "FedHedge", "Uniform")
 
 def check_oracle(name: str, gossip: fb.Gossip, losses: Floats, seed: int) -> None:
     engine = played(name, losses, gossip, seed)
+    noise = noise_of(engine, losses.shape[2])
     averaged = [
         leaf for leaf, declared in REGISTRY[name].leaves.items() if declared.combine == "average"
     ]
@@ -133,6 +148,7 @@ def check_oracle(name: str, gossip: fb.Gossip, losses: Floats, seed: int) -> Non
             gossip.network.distances().astype(np.int64),
             planar(losses.shape[2]),
             engine.uniforms.action[:, run],
+            noise[:, run],
         )
         truth = ORACLES[name].play(game)
         np.testing.assert_array_equal(engine.action[:, run], truth.action)
@@ -249,6 +265,7 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str, seed: int) -> None
     losses = random_losses(agents, arms, horizon, seed)
     algorithm = ALGORITHMS[name].set_up(Setting(arms, agents, gossip))
     engine = played(name, losses, gossip, seed)
+    noise = noise_of(engine, arms)
     states = [algorithm.init(arms, agents, (), np.float64) for _ in range(agents)]
     near = network.distances() <= algorithm.hops
     past = [[algorithm.message(state) for state in states]] * (algorithm.hops - 1)  # of zeros
@@ -270,6 +287,8 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str, seed: int) -> None
             assert action == engine.action[t - 1, 0, v]
             seen = losses[t - 1, v] if algorithm.feedback == "full" else losses[t - 1, v, action]
             states[v] = algorithm.update(states[v], received, action, seen, p, t)
+            if algorithm.noised and algorithm.noise_due(t):
+                states[v] = algorithm.disturb(states[v], noise[t - 1, 0, v], t)
 
 
 # Order free: chunks, batches and layouts change nothing.

@@ -69,6 +69,15 @@ def test_run_without_communication(small: Path, tmp_path: Path) -> None:
     assert "communication: none" in done.stdout
 
 
+@pytest.mark.slow
+def test_run_says_what_noise_protects(small: Path, tmp_path: Path) -> None:
+    noised = "algorithm={name='PrivateFedExp3', block=5}"
+    done = call("run", small, "--out", tmp_path, "--set", noised)
+    said = "privacy: ε = 1 per round for the arm and the loss of one agent (event level)"
+    assert said in done.stdout
+    assert said in repr(fb.load(tmp_path / "small.nc"))
+
+
 def test_communication_of_an_older_file_without_bytes_by_leaf(saved: Path, tmp_path: Path) -> None:
     from fedbandits.cli.tables import communication_line
 
@@ -208,6 +217,7 @@ def test_list_in_a_process_of_its_own() -> None:
         for name in registry:
             assert f"{name}(" in done.stdout
     assert "not a privacy guarantee" in done.stdout
+    assert done.stdout.count("privacy: ε = epsilon per round for") == 2
     assert done.stderr == ""
 
 

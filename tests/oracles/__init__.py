@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import block_gossip, cooperation, linear_block_gossip, paper
+from . import block_gossip, cooperation, linear_block_gossip, noised, paper
 from .paper import Float, Int, Played, Rate, softmax
 
 
@@ -23,6 +23,7 @@ class Game(NamedTuple):
         distance: hops between agents, `[N, N]`.
         actions: the arms as vectors, `[K, d]`.
         uniforms: what arms are drawn with, `[T, N]`.
+        noise: what noise is made of, uniforms `[T, N, K]`.
     """
 
     losses: Float
@@ -30,6 +31,7 @@ class Game(NamedTuple):
     distance: Int
     actions: Float
     uniforms: Float
+    noise: Float
 
     @property
     def sigma2(self) -> float:
@@ -108,6 +110,18 @@ def linear_blocks_of_three(game: Game) -> Played:
     )
 
 
+def private_fedexp3(game: Game) -> Played:
+    rates = constant(0.2), power(0.5, 1 / 3)
+    given = game.losses, game.W, *rates, game.uniforms, game.noise
+    return noised.private_fedexp3(*given, epsilon=2.0, C=2.5, B=3)
+
+
+def held_fedexp3(game: Game) -> Played:
+    rates = constant(0.2), power(0.5, 1 / 3)
+    given = game.losses, game.W, *rates, game.uniforms, game.noise
+    return noised.held_fedexp3(*given, epsilon=2.0, B=3)
+
+
 def exp3_coop(game: Game) -> Played:
     learner = cooperation.exp3_coop(constant(0.7))
     return cooperation.cooperative(game.losses, game.distance, 2, learner, game.uniforms)
@@ -151,6 +165,8 @@ ORACLES: Mapping[str, Oracle] = {
     "AcceleratedFedExp3": Oracle(accelerated_fedexp3, SENT_Z),
     "BlockGossip": Oracle(blocks_of_three, SENT_X),
     "LinearBlockGossip": Oracle(linear_blocks_of_three, SENT_X),
+    "PrivateFedExp3": Oracle(private_fedexp3, SENT_Z),
+    "HeldFedExp3": Oracle(held_fedexp3, SENT_Z),
     "FedFTRL": Oracle(fed_ftrl, {"total": ("estimate", "average"), "difference": ("raw", "flood")}),
     "FedHedge": Oracle(fedhedge, SENT_Z),
     "Exp3Coop": Oracle(exp3_coop, SENT_PLAYS),

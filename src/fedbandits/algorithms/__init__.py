@@ -13,6 +13,8 @@ from .exp3 import Exp3 as Exp3
 from .accelerated_fedexp3 import AcceleratedFedExp3 as AcceleratedFedExp3
 from .block_gossip import BlockGossip as BlockGossip
 from .linear_block_gossip import LinearBlockGossip as LinearBlockGossip
+from .private_fedexp3 import PrivateFedExp3 as PrivateFedExp3
+from .held_fedexp3 import HeldFedExp3 as HeldFedExp3
 from .fed_ftrl import FedFTRL as FedFTRL
 from .fedhedge import FedHedge as FedHedge
 from .exp3_coop import Exp3Coop as Exp3Coop

@@ -105,6 +105,10 @@ class Algorithm(ABC, Generic[S]):
     noised: ClassVar[bool] = False
     """Whether it adds noise of its own to what it knows: `noise_due` and `disturb` say how."""
 
+    guarantee: ClassVar[str | None] = None
+    """What differential privacy it has, with ε (`{epsilon}`, a field), unit and adversary; None: no
+    guarantee."""
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Answers arguments that the constructor does not take, whichever class it is from.
 
@@ -180,6 +184,8 @@ class Algorithm(ABC, Generic[S]):
 
     def disturb(self, state: S, uniforms: Array, t: Array) -> S:
         """The state with its noise, after `update` of a round in which it is due.
+
+        Only what was disturbed may be played from or sent.
 
         Args:
             state: after `update`.

@@ -71,4 +71,7 @@ def _parameter_list(make: Callable[..., Any], given: tuple[str, ...]) -> list[st
 
 def _contract(algorithm: type[AnyAlgorithm]) -> list[str]:
     leaves = [f"{k} ({leaf.kind}, {leaf.combine})" for k, leaf in algorithm.leaves.items()]
-    return [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]
+    notes = [f"feedback: {algorithm.feedback}; leaves the agent: {', '.join(leaves) or 'nothing'}"]
+    if algorithm.guarantee is not None:
+        notes.append(f"privacy: {algorithm.guarantee.format(epsilon='epsilon')}")
+    return notes

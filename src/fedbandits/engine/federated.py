@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.algorithms.base import Algorithm, AnyAlgorithm
-from fedbandits.common import checks
+from fedbandits.algorithms.base import Algorithm, AnyAlgorithm, Setting
+from fedbandits.common import checks, streams
 from fedbandits.gossip.base import Gossip
 from fedbandits.gossip.rules import max_degree
 from fedbandits.networks import Network
@@ -95,8 +95,9 @@ def check_federated(
         algorithm: what each agent does.
         network: connected; a small one with some distances above 1 shows most.
         arms: K; by default 3, or as many as the algorithm was given actions.
-        rounds: T; by default K + 16 and enough for news to cross the network, of 48 hops at most.
-            Give more where the algorithm changes its ways later.
+        rounds: T; by default those before anything is learned, K + 16 more, and enough for news to
+            cross the network, of 48 hops at most. Give more where the algorithm changes its ways
+            later.
         seed: of the losses, the agents' randomness and the sample.
 
     Raises:
@@ -115,7 +116,9 @@ def check_federated(
         arms = algorithm.arms_given or 3
     arms = checks.whole(arms, "arms", least=2)
     if rounds is None:
-        rounds = arms + _MARGIN + min(network.diameter, _CROSSING)
+        ready = algorithm.set_up(Setting(arms, network.agents, max_degree(network)))
+        first = ready.rounds_before_learning
+        rounds = first + arms + _MARGIN + min(network.diameter, _CROSSING)
     rounds = checks.whole(rounds, "rounds", least=2)
     rng = np.random.default_rng(checks.seed32(seed))
     losses = rng.uniform(size=(rounds, network.agents, arms))
@@ -170,9 +173,13 @@ def _player(algorithm: AnyAlgorithm, network: Network, losses: Floats) -> _Playe
         from_tensor(losses), algorithm, max_degree(network), 1, 0, dtype="float64", devices=1
     )
     conditions, state = jax.device_put((game.conditions, game.carry.state))
+    noise = None
+    if algorithm.noised:  # the same in every play
+        times = np.arange(1, rounds + 1)
+        noise = jax.vmap(lambda t: streams.round_key(streams.NOISE, 0, t))(times)
 
     def play(given: _Given) -> _Seen:
-        uniforms = RoundUniforms(given.uniforms)
+        uniforms = RoundUniforms(given.uniforms, noise=noise)
         p, action, _ = _play_given(game.algorithm, conditions, state, given.losses, uniforms)
         seen = _Seen(np.asarray(p)[:, :, 0], np.asarray(action)[:, 0])
         for t, _, v in np.argwhere(~np.isfinite(seen.p))[:1]:

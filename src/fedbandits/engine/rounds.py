@@ -157,12 +157,17 @@ def play_round(
 
 
 def _disturbed(algorithm: AnyAlgorithm, state: Any, key: streams.Key, like: Array, t: Array) -> Any:
-    """The state after the noise that is due in round t, if any is."""
-    return jax.lax.cond(
-        algorithm.noise_due(t),
-        lambda: algorithm.disturb(state, streams.uniforms(key, like.shape, like.dtype), t),
-        lambda: state,
-    )
+    """The state after the noise that is due in round t, if any is.
+
+    Runs are the first axis of what is drawn, so that a run has its noise whoever runs beside it.
+    """
+    arms, runs, agents = like.shape
+
+    def disturbed() -> Any:
+        uniforms = streams.uniforms(key, (runs, arms, agents), like.dtype)
+        return algorithm.disturb(state, jnp.swapaxes(uniforms, 0, 1), t)
+
+    return jax.lax.cond(algorithm.noise_due(t), disturbed, lambda: state)
 
 
 class Chunk(NamedTuple):

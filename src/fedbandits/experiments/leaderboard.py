@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 AS_IT_COMES, TUNED = "default", "tuned"
 NETWORK = "grid"
 """Where bytes and time are measured."""
-LEFT_OUT = ("LinearBlockGossip",)
-"""Arms of the suite are no vectors; `fedbandits reproduce linear` is for it."""
+LEFT_OUT = {
+    "LinearBlockGossip": "arms of the suite are no vectors; see `fedbandits reproduce linear`",
+    "PrivateFedExp3": "its regret is that of its ε, which the others do not have",
+    "HeldFedExp3": "its regret is that of its ε, which the others do not have",
+}
+"""Who is not on the board, and why."""
 IN_VIEW = (
     "The default rate of FedExp3, AcceleratedFedExp3 and Exp3 was chosen with these families, "
     "among others, in view; other defaults were not."

@@ -10,13 +10,13 @@ _ROUNDS = 3
 
 
 class UnsuitableError(ValueError):
-    """An algorithm that cannot live without a round in common."""
+    """An algorithm that cannot live without a round in common, or beyond the simulator."""
 
 
 def check_suitable(algorithm: AnyAlgorithm, arms: int, agents: int) -> None:
-    """Refuse an algorithm that needs a common round, or does not add to what it received.
+    """Refuse what needs a common round, or a simulator, or does not add to what it received.
 
-    The second is tried with numbers: with c more received, the next message must be c more. Only
+    The last is tried with numbers: with c more received, the next message must be c more. Only
     then is what `update` adds the agent's own, and may be counted in a ledger.
     """
     name = type(algorithm).__name__
@@ -24,6 +24,12 @@ def check_suitable(algorithm: AnyAlgorithm, arms: int, agents: int) -> None:
     why = algorithm.common_round
     if floods:
         why = f"it floods {', '.join(floods)}, which arrive a fixed number of rounds later"
+    if algorithm.noised:
+        why = (
+            "its noise is a simulator's, floating-point numbers of a known seed, and whoever sees "
+            "their last digits may tell what they should hide (Mironov, 2012): its ε would be no "
+            "guarantee"
+        )
     if why is not None:
         raise UnsuitableError(
             f"{name} cannot live apart: {why}. FedExp3 can, and all that add to what they received"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from fedbandits.algorithms import REGISTRY
 from fedbandits.common.files import atomic_path
 from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
@@ -128,12 +129,17 @@ class Result:
 
     @property
     def guarantee(self) -> str | None:
-        """What protects an agent's losses, with ε, unit and adversary; None: nothing.
+        """What protects an agent's arms or losses, with ε, unit and adversary; None: nothing.
 
         It speaks of what other agents see. This result is computed from the true losses, and has no
         guarantee.
         """
-        return None if self.epsilon is None else guarantee(self.epsilon)
+        own = self.config["algorithm"]
+        kind = REGISTRY.get(own["name"])
+        said = [] if self.epsilon is None else [guarantee(self.epsilon)]
+        if kind is not None and kind.guarantee is not None:
+            said.append(kind.guarantee.format(epsilon=f"{own['epsilon']:g}"))
+        return "; ".join(said) or None
 
     @property
     def label(self) -> str:
