@@ -15,6 +15,7 @@ from .batch import batch_of_algorithms
 from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks
 from .finish import finish
+from .liars import Liars
 from .preparation import DType, check_against, precision, prepare
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def simulate_each(
     dtype: DType = "float32",
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
+    liars: Liars | None = None,
 ) -> list[Result]:
     """What `simulate` finds for each of several algorithms that differ in numbers alone.
 
@@ -53,7 +55,8 @@ def simulate_each(
         return []
     with precision(dtype):
         games = [
-            prepare(problem, algorithm, gossip, runs, seed, dtype=dtype) for algorithm in algorithms
+            prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, liars=liars)
+            for algorithm in algorithms
         ]
         batch = batch_of_algorithms(games)
         config = {"batch": [game.config for game in games]}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from fedbandits.common.describe import label
 from fedbandits.common.files import atomic_path
 from fedbandits.common.statistics import Band, band
 
@@ -81,7 +82,8 @@ def _called(arm: str | int) -> str:
 class Result:
     """What a simulation found.
 
-    `dataset` holds, losses being averaged over all agents as in the paper:
+    `dataset` holds, losses being averaged over all agents as in the paper (over the honest ones
+    where some lie, whose own regret is NaN):
 
     - `regret[run, time]`: mean over agents, from the arms sampled
     - `expected_regret[run, time]`: the same from the distributions, ⟨p_t, ℓ̄_t⟩: less noise
@@ -143,11 +145,13 @@ class Result:
         total = _over_draws(self.dataset["arm_loss"].isel(time=-1))
         mean = total / int(self.dataset["time"][-1])
         best, second = (int(arm) for arm in mean.to_numpy().argsort(kind="stable")[:2])
+        chosen = self.dataset["recommended_arm"]
+        honest = self.dataset["agent_expected_regret"].notnull()
         return BestArm(
             mean["arm"].to_numpy()[best].item(),
             mean["arm"].to_numpy()[second].item(),
             float(mean[second] - mean[best]),
-            float((self.dataset["recommended_arm"] == best).mean()),
+            float((chosen == best).where(honest).mean()),
         )
 
     @property
@@ -319,8 +323,20 @@ class Result:
             f"Result({self.label}: {self._played}, {sizes['agent']} agents, "
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
-            f"best in hindsight: {self.best_arm}"
+            f"best in hindsight: {self.best_arm}{self._lies}"
         )
+
+    @property
+    def _lies(self) -> str:
+        """Who lies and how, as a line of its own; nothing where nobody does."""
+        names = self.dataset["agent"].to_numpy()
+        told = [
+            f"agent {names[int(who)]} by {label(attack).lower()}"
+            for who, attack in self.config.get("liars", {}).items()
+        ]
+        if not told:
+            return ""
+        return f"\nliars: {', '.join(told)}; all else is of the honest, and of what is best for them"
 
 
 def _kinds(sent: dict[str, Any]) -> list[str]:
