@@ -91,6 +91,8 @@ def run(
             terminal().print(tables.summary_table(result))
             say(tables.communication_line(result))
             say(tables.recommendation_line(result))
+            if result.lies:
+                say(result.lies)
         result.save(written[0])
         output_files.save_plot(result.plot(), *written[1:])
         say_written(written, quiet)

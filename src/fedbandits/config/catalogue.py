@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fedbandits import algorithms, gossip, networks, problems, schedules
+from fedbandits import algorithms, attacks, gossip, networks, problems, schedules
 from fedbandits.algorithms import AnyAlgorithm
 
 Registry = Mapping[str, Callable[..., Any]]
@@ -18,8 +18,12 @@ REGISTRIES: dict[str, Registry] = {
     "gossip": gossip.REGISTRY,
     "algorithm": algorithms.REGISTRY,
     "schedule": schedules.REGISTRY,
+    "attack": attacks.REGISTRY,
 }
 SECTIONS = ("problem", "network", "gossip", "algorithm")
+LIARS = "liars"
+"""The section that has a table for each agent that lies."""
+
 THEOREM = "from_theorem"
 
 

@@ -24,13 +24,12 @@ KEYS = (
     "algorithm",
     "tickets",
     "gossip_period",
-    "clip",
     "addresses",
     "demo",
 )
 
 
-RULES = {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest")}
+RULES = {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest", "clipped")}
 """Symmetric weights, the same at all times."""
 
 TYPES = {
@@ -49,6 +48,11 @@ TYPES = {
 def read_federation(path: Path) -> dict[str, Any]:
     """The arguments of a `Federation` that a file describes."""
     config = read_config(path)
+    if "clip" in config:
+        raise ConfigError(
+            f"{path}: clip is a limit of the gossip; write [gossip] with name = \"clipped\", "
+            f"limit = {config['clip']} and gossip = {{name = \"metropolis\"}}"
+        )
     for key in config:
         if key not in KEYS:
             raise ConfigError(f"{path}: {unknown('key', key, KEYS)}")
@@ -79,7 +83,7 @@ def read_federation(path: Path) -> dict[str, Any]:
         if key not in ("expire_after", "expired_loss"):
             known = ("expire_after", "expired_loss")
             raise ConfigError(f"{path} [tickets]: {unknown('key', key, known)}")
-    alone = {key: config[key] for key in ("gossip_period", "clip", "addresses") if key in config}
+    alone = {key: config[key] for key in ("gossip_period", "addresses") if key in config}
     return found | tickets | alone
 
 

@@ -23,6 +23,7 @@ Reference:
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -78,14 +79,14 @@ class Ledger:
     Args:
         name: of the agent.
         form: what messages look like.
-        clip: the most that a difference of values counts in an exchange; None for no limit. It
-            bounds what a neighbour that lies can move, by w · clip an exchange, and keeps the mean.
+        limit: the most that a difference of values counts in an exchange. It bounds what a
+            neighbour that lies can move, by w · limit an exchange, and keeps the mean.
     """
 
-    def __init__(self, name: str, form: Format, clip: float | None = None) -> None:
+    def __init__(self, name: str, form: Format, limit: float = math.inf) -> None:
         self.name = name
         self.form = form
-        self.clip = clip
+        self.limit = limit
         self.inputs: dict[str, Vector] = {k: np.zeros(n) for k, n in form.averages.items()}
         self.maxima: dict[str, Vector] = {
             k: np.zeros(n) for k, n in form.values.items() if k not in form.averages
@@ -225,9 +226,7 @@ class Ledger:
         ours = self.values if self._held is None else self._held
         moved = {}
         for name in self.form.averages:
-            difference = ours[name] - values[name]
-            if self.clip is not None:
-                difference = np.clip(difference, -self.clip, self.clip)
+            difference = np.clip(ours[name] - values[name], -self.limit, self.limit)
             moved[name] = edge.flow[name] + edge.weight * difference
         self._put(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
 
@@ -241,11 +240,11 @@ class Ledger:
         ahead = message.sequence - edge.sequence
         if isinstance(message, Report):
             return ahead > 0
-        if self.clip is None or ahead <= 0:
+        if self.limit == math.inf or ahead <= 0:
             return False
-        limit = edge.weight * self.clip * (1 + 1e-9)
+        most = edge.weight * self.limit * (1 + 1e-9)
         return ahead > 1 or any(
-            (np.abs(value + edge.flow[name]) > limit + 4 * np.spacing(np.abs(value))).any()
+            (np.abs(value + edge.flow[name]) > most + 4 * np.spacing(np.abs(value))).any()
             for name, value in flow.items()
         )
 

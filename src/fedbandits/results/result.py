@@ -323,12 +323,12 @@ class Result:
             f"Result({self.label}: {self._played}, {sizes['agent']} agents, "
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
-            f"best in hindsight: {self.best_arm}{self._lies}"
+            f"best in hindsight: {self.best_arm}" + (f"\n{self.lies}" if self.lies else "")
         )
 
     @property
-    def _lies(self) -> str:
-        """Who lies and how, as a line of its own; nothing where nobody does."""
+    def lies(self) -> str:
+        """Who lies and how, and whose regret it then is, in words; empty where nobody lies."""
         names = self.dataset["agent"].to_numpy()
         told = [
             f"agent {names[int(who)]} by {label(attack).lower()}"
@@ -336,7 +336,7 @@ class Result:
         ]
         if not told:
             return ""
-        return f"\nliars: {', '.join(told)}; all else is of the honest, and of what is best for them"
+        return f"liars: {', '.join(told)}; regret is of the honest, against the arm best for them"
 
 
 def _kinds(sent: dict[str, Any]) -> list[str]:

@@ -132,6 +132,7 @@ def _kind_of(experiment: Experiment, cells: int) -> str:
     problem, network, gossip = experiment.problem, experiment.network, experiment.gossip
     sizes = [problem.agents, problem.arms, problem.horizon, experiment.runs, cells]
     names = [type(problem).__name__, network and network.family, gossip and gossip.rule]
+    names += sorted(map(str, experiment.liars))
     return canonical([sizes, names, experiment.dtype, shape_of(experiment.algorithm)])
 
 

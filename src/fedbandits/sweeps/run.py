@@ -279,6 +279,7 @@ def _simulate(cells: Sequence[Experiment], checkpoint: Path | None) -> list[Resu
             dtype=first.dtype,
             checkpoint=checkpoint,
             progress=False,
+            liars=first.liars,
         )
 
     if first.draws is None:
