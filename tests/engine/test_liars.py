@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import networkx as nx
 import numpy as np
 import pytest
@@ -16,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedbandits as fb
+from fedbandits.algorithms import REGISTRY
 from fedbandits.arrays import Array
-from fedbandits.common import interrupts
 from fedbandits.engine import matrix_forms, mixing
+from fedbandits.engine.conditions import Conditions
 from fedbandits.engine.preparation import precision
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.several_algorithms import simulate_each
@@ -103,10 +103,6 @@ def test_regret_is_of_the_honest_against_what_is_best_for_them() -> None:
     assert "none is known where agents lie" in repr(result.bounds())
 
 
-def made(network: fb.Network, rule: Callable[..., fb.Gossip]) -> fb.Gossip:
-    return rule(network)
-
-
 @pytest.mark.parametrize(
     ("network", "form"),
     [
@@ -123,17 +119,12 @@ def test_in_every_form_a_liar_knows_what_it_holds(network: fb.Network, form: typ
     told[..., 3] = 7.0
     W = gossip.matrix.toarray()
     with precision("float64"):
-        mix = mixing.mixer(gossip, fb.FedExp3(), "float64")
-        assert isinstance(mix.averages, form)
-        found = np.asarray(mix.averages.exchange(np_to_jax(x), np_to_jax(told), None, None)[0])
+        averages = mixing.mixer(gossip, fb.FedExp3(), "float64").averages
+        assert averages is not None
+        assert isinstance(averages, form)
+        found = np.asarray(averages.exchange(jnp.asarray(x), jnp.asarray(told), None, None)[0])
     expected = told @ W + np.diag(W) * (x - told)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-
-
-def np_to_jax(x: Any) -> Any:
-    import jax.numpy as jnp
-
-    return jnp.asarray(x)
 
 
 @dataclass(frozen=True)
@@ -143,7 +134,7 @@ class Anything:
     values: Array
 
     def lie(self, x: Array, t: Array) -> Array:
-        return np_to_jax(self.values)[t - 1][:, None] + 0 * x
+        return jnp.asarray(self.values)[t - 1][:, None] + 0 * x
 
 
 LIES = st.lists(st.floats(-1e8, 1e8), min_size=120, max_size=120)
@@ -192,25 +183,21 @@ def test_one_liar_ruins_the_average_and_not_the_clipped_one() -> None:
 def test_promoting_is_the_same_to_whoever_averages_rewards() -> None:
     """A leaf says which values attract; else a liar would keep GossipUCB from its arm."""
     problem = fb.problems.bernoulli([0.1, 0.9], horizon=60, agents=6)
-    for attack, share in ((fb.attacks.promote(1), 0.8), (fb.attacks.defame(1), 0.2)):
-        result = fb.simulate(problem, fb.GossipUCB(), GRID, 2, liars={0: attack}, progress=False)
-        played = float(result.dataset["arm_frequency"][:, -1, 1].mean())
-        assert (played > 0.8) if share > 0.5 else (played < 0.6)
+    liars = {0: fb.attacks.promote(1)}
+    result = fb.simulate(problem, fb.GossipUCB(), GRID, 2, liars=liars, progress=False)
+    assert float(result.dataset["arm_frequency"][:, -1, 1].mean()) > 0.8
 
 
-@pytest.mark.parametrize("name", ["FedFTRL", "Exp3Coop", "GossipUCB", "BlockGossip"])
-@pytest.mark.slow
+@pytest.mark.parametrize("name", ["FedFTRL", "Exp3Coop", "GossipUCB"])
 def test_a_lie_is_told_in_every_leaf(name: str) -> None:
-    algorithm = fb.REGISTRY[name]()
-    honest, lying = (
-        trajectory(PROBLEM, algorithm, GRID, liars=liars)
-        for liars in (None, {3: fb.attacks.promote(1, by=2.0)})
-    )
-    for leaf, sent in lying.messages.items():
-        sign = 1 if algorithm.leaves[leaf].attracts == "high" else -1
-        first = (sent - honest.messages[leaf])[0, 0]  # in round 1 nobody has heard a lie
-        assert first[3].tolist() == [0, 2 * sign, 0]
-        assert not np.delete(first, 3, axis=0).any()
+    """Averages, floods and maxima alike, in the direction that makes others play the arm."""
+    leaves = REGISTRY[name].leaves
+    conditions = Conditions(mixing.Mixer(None, None), None, (2,), (fb.attacks.promote(1, by=2.0),))
+    for leaf in leaves.values():
+        told = np.asarray(conditions.told(leaf, jnp.zeros((3, 1, 4)), jnp.int32(1)))
+        expected = np.zeros((3, 1, 4))
+        expected[1, 0, 2] = 2.0 if name == "GossipUCB" else -2.0
+        np.testing.assert_array_equal(told, expected)
 
 
 NAMED = fb.gossip.max_degree(
@@ -287,7 +274,9 @@ def test_batches_and_draws_have_liars_too() -> None:
     draws = fb.simulate(
         problem, algorithms[0], GRID, 2, dtype="float64", liars=liars, draws=2, progress=False
     )
-    xr.testing.assert_identical(draws.dataset["regret"][0].drop_vars("draw"), alone[0].dataset["regret"])
+    xr.testing.assert_identical(
+        draws.dataset["regret"][0].drop_vars("draw"), alone[0].dataset["regret"]
+    )
     together = simulate_draws([problem], algorithms[0], GRID, runs=2, dtype="float64", liars=liars)
     np.testing.assert_allclose(
         together["expected_regret"][0, 0], alone[0].dataset["agent_expected_regret"], rtol=1e-9

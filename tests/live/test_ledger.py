@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import math
+from contextlib import suppress
 
 import msgspec
 import numpy as np

@@ -11,7 +11,7 @@ from fedbandits.common import checks
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems.base import Problem
 
-Liars = Mapping[int | str, Attack]
+Liars = Mapping[int, Attack] | Mapping[str, Attack] | Mapping[int | str, Attack]
 """Attacks by who tells them: the agent's number, or its name where it has one."""
 
 

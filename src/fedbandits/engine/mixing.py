@@ -98,9 +98,7 @@ class Mixer:
         return self.maxima.maximum(told, drawn), None
 
 
-def mixer(
-    gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike
-) -> Mixer:
+def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> Mixer:
     """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     forms: dict[str, Any] = {}

@@ -59,5 +59,3 @@ def _require_symmetric(gossip: Gossip) -> None:
             f"{gossip.matrix[v, u]:.6g}; clipped differences keep the mean only where both ends of "
             "a link give it the same weight. Take a symmetric matrix"
         )
-
-

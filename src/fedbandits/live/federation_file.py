@@ -50,8 +50,8 @@ def read_federation(path: Path) -> dict[str, Any]:
     config = read_config(path)
     if "clip" in config:
         raise ConfigError(
-            f"{path}: clip is a limit of the gossip; write [gossip] with name = \"clipped\", "
-            f"limit = {config['clip']} and gossip = {{name = \"metropolis\"}}"
+            f'{path}: clip is a limit of the gossip; write [gossip] with name = "clipped", '
+            f'limit = {config["clip"]} and gossip = {{name = "metropolis"}}'
         )
     for key in config:
         if key not in KEYS:
