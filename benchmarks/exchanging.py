@@ -163,7 +163,7 @@ async def plain(folder: Path, process: int) -> AsyncIterator[Exchanging]:
     Who would own an edge answers a report with a flow; the other sends the next report then.
     """
     addresses = json.loads((folder / "addresses.json").read_text(encoding="utf-8"))
-    values, terms = {"z": bytes(8 * len(ARMS))}, Terms(0.25, None)
+    values, terms = {"z": bytes(8 * len(ARMS))}, Terms(0.25)
     report = _framed(encode(Report(1, bytes(8), 2**60, 2**60, 2**10, terms, values)))
     flow = _framed(encode(Flow(1, bytes(8), 2**60, 2**60, 2**10, terms, values, values)))
     made: Counter[str] = Counter()

@@ -171,6 +171,24 @@ def flaky_problem(losses: Any) -> fb.Problem:
 
 
 @pytest.mark.slow
+def test_resumed_among_liars_is_bit_identical(tmp_path: Path) -> None:
+    gossip = fb.gossip.clipped(GOSSIP, 2.0)
+    told: dict[str, Any] = {"runs": 2, "liars": {1: fb.attacks.promote(2, by=50.0)}}
+    losses = Flaky(-1, RuntimeError)
+    undisturbed = fb.simulate(flaky_problem(losses), fb.FedExp3(), gossip, **told)
+    losses = Flaky(1234, RuntimeError)
+    with pytest.raises(RuntimeError, match="went away"):
+        fb.simulate(flaky_problem(losses), fb.FedExp3(), gossip, checkpoint=tmp_path, **told)
+    [kept] = tmp_path.iterdir()
+    other = {**told, "liars": {1: fb.attacks.promote(2, by=60.0)}}
+    fb.simulate(flaky_problem(losses), fb.FedExp3(), gossip, checkpoint=tmp_path, **other)
+    assert kept.exists()  # another lie is another simulation
+    resumed = fb.simulate(flaky_problem(losses), fb.FedExp3(), gossip, checkpoint=tmp_path, **told)
+    assert resumed.dataset.identical(undisturbed.dataset)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
     "algorithm",

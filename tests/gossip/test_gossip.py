@@ -207,9 +207,10 @@ def test_names_and_parameters() -> None:
     network = networks.grid(6, 6)
     assert gossip.max_degree(network).name == "max_degree(lazy=True) on grid(rows=6, cols=6)"
     assert repr(gossip.none(network)) == "none on grid(rows=6, cols=6)"
-    assert set(gossip.REGISTRY) == {"max_degree", "metropolis", "fastest", "random_edge", "none"}
-    for rule, make in gossip.REGISTRY.items():
-        made = make(networks.ring(4))
+    rules = {"max_degree", "metropolis", "fastest", "random_edge", "none"}
+    assert set(gossip.REGISTRY) == {*rules, "clipped"}
+    for rule in rules:
+        made = gossip.REGISTRY[rule](networks.ring(4))
         assert made.rule == rule
         assert json.dumps(made.parameters)
     given = gossip.from_matrix(gossip.metropolis(network).matrix, network)

@@ -8,6 +8,7 @@ and the federation must come to rest with nothing lost and nothing counted twice
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -71,12 +72,13 @@ class History:
         self.log: list[str] = []
         self.options: dict[str, Any] = {"gossip_period": PERIOD}
         self.options["algorithm"] = fb.GossipUCB() if chance.random() < 0.15 else fb.FedExp3()
+        self.limit = math.inf
         if chance.random() < 0.25:
-            self.options["clip"] = chance.choice((10.0, 100.0))
+            self.limit = chance.choice((10.0, 100.0))
         if chance.random() < 0.3:
             self.options["expire_after"] = chance.choice((3.0, 20.0))
             self.options["expired_loss"] = chance.choice((None, 0.5))
-        self.federation = Federation(ARMS, self.network, **self.options)
+        self.federation = Federation(ARMS, self.weights(self.network), **self.options)
         self.everyone = tuple(self.federation.members)
         self.linked = {frozenset((u, v)) for u, v, _ in self.federation.edges()}
         self.mail = MemoryNetwork(seed=chance.getrandbits(32))
@@ -84,6 +86,10 @@ class History:
         self.lives = {name: self.new_life() for name in self.everyone}
         self.agents: dict[str, Agent] = {}
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def weights(self, network: fb.Network) -> fb.Gossip:
+        """Of the edges of a network, with the limit on differences that this history has."""
+        return fb.gossip.clipped(fb.gossip.metropolis(network), self.limit)
 
     def new_life(self) -> Life:
         """A new disk."""
@@ -241,7 +247,7 @@ class History:
             if not network.connected:
                 return
             await self.end(self.everyone[gone])
-        self.federation = Federation(ARMS, network, members, **self.options)
+        self.federation = Federation(ARMS, self.weights(network), members, **self.options)
         for agent in self.agents.values():
             await agent.adopt(self.federation)
 

@@ -21,7 +21,7 @@ from fedbandits.live.tickets import Ticket
 
 SEED = b"killed"
 ARMS = tuple(f"arm{i}" for i in range(20))
-PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, None, Expiry(), {})
+PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, float("inf"), Expiry(), {})
 
 
 def loss_of(t: int) -> float:

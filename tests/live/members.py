@@ -34,7 +34,7 @@ def member(
         part.neighbours,
         saved or empty(part.name),
         incarnation or (lambda: next(numbers)),
-        clip=part.clip,
+        limit=part.limit,
         expiry=part.expiry,
         **options,
     )

@@ -327,7 +327,8 @@ def test_what_fails_on_stopping_leaves_no_lock(tmp_path: Path) -> None:
 
 def test_a_flood_of_reports_moves_no_more_than_a_few() -> None:
     """Under a limit of 1, weight 1/2: at most four exchanges in an instant."""
-    clipped = Federation(ARMS, fb.networks.path(2), gossip_period=1.0, clip=1.0)
+    gossip = fb.gossip.clipped(fb.gossip.metropolis(fb.networks.path(2)), 1.0)
+    clipped = Federation(ARMS, gossip, gossip_period=1.0)
     network = MemoryNetwork()
 
     async def work() -> None:

@@ -19,11 +19,11 @@ arms = ["tea", "coffee", "cocoa"]
 members = ["north", "centre", "south"]
 links = [["north", "centre"], ["centre", "south"]]
 gossip_period = 0.25
-clip = 50.0
 
 [gossip]
-name = "max_degree"
-lazy = false
+name = "clipped"
+limit = 50.0
+gossip = {name = "max_degree", lazy = false}
 
 [algorithm]
 name = "FedExp3"
@@ -79,7 +79,6 @@ def test_names_come_from_the_network_where_it_has_any() -> None:
         ({"addresses": {"agent1": "a"}}, ValueError, "must be host:port, not 'a'"),
         ({"addresses": {"agent1": "a:99999"}}, ValueError, "must be host:port"),
         ({"gossip_period": 0}, ValueError, "gossip_period must be a positive number"),
-        ({"clip": -1.0}, ValueError, "clip must be"),
         ({"expired_loss": 0.5}, ValueError, "needs expire_after"),
         ({"expire_after": 5.0, "expired_loss": 2.0}, ValueError, "expired_loss must be in"),
     ],
@@ -98,7 +97,7 @@ def test_from_a_file(tmp_path: Path) -> None:
     federation = Federation.read(path)
     part = federation.part("centre")
     assert part.neighbours == {"north": 1 / 3, "south": 1 / 3}
-    assert (part.gossip_period, part.clip, part.expiry) == (0.25, 50.0, (3600, 1.0))
+    assert (part.gossip_period, part.limit, part.expiry) == (0.25, 50.0, (3600, 1.0))
     assert part.addresses == {"north": "north.example:7447", "centre": "10.0.0.2:7447"}
     assert federation.part("south").addresses == {"centre": "10.0.0.2:7447"}
     assert repr(part.algorithm) == repr(fb.FedExp3(0.1))
@@ -122,11 +121,14 @@ def test_any_network_of_ours(tmp_path: Path) -> None:
             "link of centre and north is there twice",
         ),
         (('["centre", "south"]]', "]"), "no way leads from north to south"),
-        (('"max_degree"', '"none"'), "Valid: metropolis, max_degree, fastest"),
+        (('"clipped"', '"none"'), "Valid: metropolis, max_degree, fastest, clipped"),
+        (('"max_degree", lazy = false', '"none"'), "agents that live apart take symmetric weights"),
+        (("gossip_period", "clip"), "clip is a limit of the gossip; write .* limit = 0.25 and"),
+        (("limit = 50.0", "limit = -1"), r"\[gossip\]: limit must be positive, not -1"),
         (('"south"]\nlinks', '"centre"]\nlinks'), "member 'centre' is there twice"),
         (("links = [[", "links = 3 #"), "links must be a list, not 3"),
         (("[tickets]", "[other]"), "unknown key 'other'"),
-        (('"max_degree"', '"max_degre"'), r"\[gossip\]: unknown name 'max_degre'"),
+        (('"max_degree"', '"max_degre"'), r"\[gossip\] gossip: unknown name 'max_degre'"),
         (('"FedExp3"', '"Fedexp"'), r"\[algorithm\]: unknown name"),
         (("expire_after", "expires"), r"\[tickets\]: unknown key 'expires'"),
         (("links = ", "#"), "who hears whom once"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 import msgspec
@@ -17,10 +18,10 @@ from fedbandits.networks import Network
 FORM = Format(b"12345678", {"z": 2}, {"m": 1})
 
 
-def pair(weight: float = 0.25, clip: float | None = None) -> tuple[Ledger, Ledger]:
+def pair(weight: float = 0.25, limit: float = math.inf) -> tuple[Ledger, Ledger]:
     """The owner of an edge, and the other end."""
     names = ("u", "v") if owns("u", "v") else ("v", "u")
-    owner, other = (Ledger(name, FORM, clip) for name in names)
+    owner, other = (Ledger(name, FORM, limit) for name in names)
     owner.connect(other.name, weight, 10)
     other.connect(owner.name, weight, 20)
     return owner, other
@@ -193,7 +194,7 @@ def test_an_owner_that_leaves_hears_that_it_is_known() -> None:
 
 
 def test_clipping_bounds_what_is_moved_and_keeps_the_mean() -> None:
-    owner, other = pair(clip=1.0)
+    owner, other = pair(limit=1.0)
     put(owner, [100.0, 0.0])
     exchanged(owner, other)
     np.testing.assert_allclose(other.values["z"], [0.25, 0.0])
@@ -201,7 +202,7 @@ def test_clipping_bounds_what_is_moved_and_keeps_the_mean() -> None:
 
 
 def test_an_owner_that_moves_more_than_the_limit_is_refused() -> None:
-    owner, other = pair(clip=1.0)
+    owner, other = pair(limit=1.0)
     sent = answer(owner, report(other))
     lie = msgspec.structs.replace(sent, flow=packed({"z": np.array([25.0, 0.0])}))
     with pytest.raises(RefusedError, match="both ends start this edge anew"):
@@ -210,10 +211,10 @@ def test_an_owner_that_moves_more_than_the_limit_is_refused() -> None:
     assert other.edges[owner.name].heard is None
 
 
-@pytest.mark.parametrize("clip", [None, 1.0])
-def test_an_owner_with_an_older_disk_heals(clip: float | None) -> None:
+@pytest.mark.parametrize("limit", [math.inf, 1.0])
+def test_an_owner_with_an_older_disk_heals(limit: float) -> None:
     """It was put back from a backup: what it has sent since, it does not know."""
-    owner, other = pair(clip=clip)
+    owner, other = pair(limit=limit)
     put(owner, [4.0, 0.0])
     exchanged(owner, other)
     backup = owner.edges[other.name]
@@ -228,7 +229,7 @@ def test_an_owner_with_an_older_disk_heals(clip: float | None) -> None:
 
 
 def test_a_weight_that_one_end_adopts_first_heals_under_clipping() -> None:
-    owner, other = pair(weight=0.5, clip=1.0)
+    owner, other = pair(weight=0.5, limit=1.0)
     put(owner, [100.0, 0.0])
     exchanged(owner, other)
     other.connect(owner.name, 0.25, 99)
@@ -244,7 +245,7 @@ def test_a_weight_that_one_end_adopts_first_heals_under_clipping() -> None:
 
 
 def test_clipping_allows_for_the_rounding_of_large_flows() -> None:
-    owner, other = pair(weight=1 / 3, clip=1.0)
+    owner, other = pair(weight=1 / 3, limit=1.0)
     put(owner, [1e9 + 0.1, 0.0])
     exchanged(owner, other)
     for one, sign in ((owner, 1.0), (other, -1.0)):
@@ -257,7 +258,7 @@ def test_clipping_allows_for_the_rounding_of_large_flows() -> None:
 
 
 def test_a_flow_far_ahead_is_no_way_around_the_limit() -> None:
-    owner, other = pair(clip=1.0)
+    owner, other = pair(limit=1.0)
     put(owner, [100.0, 0.0])
     exchanged(owner, other)
     sent = answer(owner, report(other))
@@ -303,9 +304,9 @@ def test_owners_are_spread_about_evenly() -> None:
 
 
 @pytest.mark.parametrize("first", ["owner", "other"])
-@pytest.mark.parametrize(("weight", "clip"), [(0.4, None), (0.25, 30.0)])
+@pytest.mark.parametrize(("weight", "limit"), [(0.4, math.inf), (0.25, 30.0)])
 def test_ends_with_other_files_refuse_each_other_and_then_go_on(
-    first: str, weight: float, clip: float | None
+    first: str, weight: float, limit: float
 ) -> None:
     """Nothing moves while they disagree; then the flow goes on where it was, by the new terms."""
     owner, other = pair(weight=0.25)
@@ -317,7 +318,7 @@ def test_ends_with_other_files_refuse_each_other_and_then_go_on(
     def adopt(end: Ledger) -> None:
         [neighbour] = end.edges
         end.connect(neighbour, weight, 99)
-        end.clip = clip
+        end.limit = limit
 
     adopt(ends[0])
     flows = [end.edges[next(iter(end.edges))] for end in (owner, other)]

@@ -18,7 +18,7 @@ from .members import exchange, member, members
 
 PAIR = Federation(("tea", "coffee"), fb.networks.path(2), algorithm=fb.GossipUCB())
 
-TERMS = Terms(0.5, None)
+TERMS = Terms(0.5)
 
 
 def values(theta: list[float]) -> dict[str, bytes]:
@@ -62,10 +62,10 @@ def test_a_good_one_is_answered() -> None:
         (b"x" * 10_000, "10,000 bytes"),
         (encode(report(version=1)), "protocol 1"),
         (encode(report(game=b"12345678")), "another game"),
-        (encode(report(terms=Terms(0.4, None))), "another file.*weight 0.4 there and 0.5 here"),
-        (encode(report(terms=Terms(0.5, 9.0))), "another file.*clip 9 there and none here"),
-        (encode(report(terms=Terms(np.nan, None))), "another file"),
-        (encode(report(terms=Terms(-0.5, None))), "another file"),
+        (encode(report(terms=Terms(0.4))), "another file.*weight 0.4 there and 0.5 here"),
+        (encode(report(terms=Terms(0.5, 9.0))), "another file.*limit 9 there and none here"),
+        (encode(report(terms=Terms(np.nan))), "another file"),
+        (encode(report(terms=Terms(-0.5))), "another file"),
         (encode(report(values={})), "where"),
         (encode(report(values=values([0, 0, 0]))), "24 bytes"),
         (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "where"),

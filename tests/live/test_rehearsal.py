@@ -101,6 +101,14 @@ def test_lockstep_briefly() -> None:
     plays_as_simulated(problem, fb.FedExp3(0.1), fb.gossip.metropolis(fb.networks.path(4)))
 
 
+@pytest.mark.parametrize("limit", [0.5, 3.0])
+def test_lockstep_with_a_limit(limit: float) -> None:
+    """Live agents and simulated ones mean the same by it."""
+    problem = fb.problems.heterogeneous(5, 3, 60, seed=2)
+    gossip = fb.gossip.clipped(fb.gossip.metropolis(fb.networks.star(5)), limit)
+    plays_as_simulated(problem, fb.FedExp3(0.1), gossip)
+
+
 @pytest.mark.slow
 def test_a_result_in_lockstep_is_that_of_simulate() -> None:
     problem, federation = game(algorithm=fb.FedExp3(0.1))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
 
+import fedbandits as fb
 from fedbandits.live import Agent, Federation
 from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
 from fedbandits.live.virtual_clock import run_virtual
@@ -28,9 +30,10 @@ def graph(links: set[Pair]) -> tuple[Network, list[str]]:
     return from_edges(len(members), edges), members
 
 
-def federation(links: set[Pair], clip: float | None = None) -> Federation:
+def federation(links: set[Pair], limit: float = math.inf) -> Federation:
     network, members = graph(links)
-    return Federation(ARMS, network, members, gossip_period=PERIOD, clip=clip)
+    gossip = fb.gossip.clipped(fb.gossip.metropolis(network), limit)
+    return Federation(ARMS, gossip, members, gossip_period=PERIOD)
 
 
 def changed(links: set[Pair], chance: random.Random) -> set[Pair]:
@@ -141,10 +144,10 @@ class World:
 async def site_by_site(seed: int) -> tuple[int, int]:
     chance = random.Random(seed)
     links = random_links(chance)
-    clip = chance.choice((None, 100.0))
+    limit = chance.choice((math.inf, 100.0))
     world = World(chance)
-    old = federation(links, clip)
-    new = federation(changed(links, chance), clip)
+    old = federation(links, limit)
+    new = federation(changed(links, chance), limit)
     for name in old.members:
         await world.start(name, old)
     await world.play(20)

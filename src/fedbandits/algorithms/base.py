@@ -49,11 +49,14 @@ class Leaf:
             round t is the sum of what everyone within `hops` hops, the agent included, sent in
             round t - hops + 1, which is the first round it can have come from that far.
         one_hot: at most one entry is not zero, so that its number and value are all that is sent.
+        attracts: which values make others play an arm: low ones, as losses do, or high ones. Who
+            lies about an arm must know.
     """
 
     kind: Kind
     combine: Combine
     one_hot: bool = False
+    attracts: Literal["low", "high"] = "low"
 
 
 class Setting(NamedTuple):

@@ -56,8 +56,8 @@ class GossipUCB(Algorithm[GossipUCBState]):
     """
 
     leaves: ClassVar[Mapping[str, Leaf]] = {
-        "theta": Leaf(kind="estimate", combine="average"),
-        "n_most": Leaf(kind="count", combine="maximum"),
+        "theta": Leaf(kind="estimate", combine="average", attracts="high"),
+        "n_most": Leaf(kind="count", combine="maximum", attracts="high"),
     }
 
     def init(

@@ -93,6 +93,8 @@ def run(
             if result.guarantee is not None:
                 say(f"privacy: {result.guarantee}")
             say(tables.recommendation_line(result))
+            if result.lies:
+                say(result.lies)
         result.save(written[0])
         output_files.save_plot(result.plot(), *written[1:])
         say_written(written, quiet)

@@ -317,7 +317,8 @@ def recommendation_line(result: Result) -> str:
     """The arm most agents would play now, and the best in hindsight."""
     import numpy as np
 
-    counts = np.bincount(result.dataset["recommended_arm"].to_numpy().ravel())
+    honest = result.dataset["agent_expected_regret"].notnull().to_numpy()
+    counts = np.bincount(result.dataset["recommended_arm"].to_numpy()[honest])
     arm = result.dataset["arm"].to_numpy()[counts.argmax()]
     best = result.best_arm
     share = counts.max() / counts.sum()
@@ -338,9 +339,9 @@ def print_catalogue(section: str, console: Console) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    nested = section not in catalogue.SECTIONS  # schedules stand inside [algorithm]
+    places = {"schedule": "rates in [algorithm]", "attack": "[liars.AGENT]"}
     named = "" if section not in catalogue.NAMELESS else ", which needs no name"
-    console.print(Text("rates in [algorithm]" if nested else f"[{section}]{named}", "bold"))
+    console.print(Text(places.get(section, f"[{section}]{named}"), "bold"))
     for entry in catalogue.catalogue(section):
         head = Text.assemble((entry.name, "cyan"), f"({', '.join(entry.parameters)})")
         console.print(Padding(head, (0, 0, 0, 2)))

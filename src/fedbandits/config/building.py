@@ -17,6 +17,7 @@ import numpy as np
 
 from fedbandits import algorithms, networks
 from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.attacks import Attack
 from fedbandits.common import checks
 from fedbandits.common.describe import canonical
 from fedbandits.networks import Network
@@ -24,7 +25,7 @@ from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.results.record import check_runs
 
 from .accepting import parameters_of
-from .catalogue import NAMELESS, REGISTRIES, SECTIONS, THEOREM
+from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM
 from .experiment import ConfigError, Experiment, Place, unknown
 from .identity import Contents
 from .reading import toml_value
@@ -123,7 +124,7 @@ def build(
         )
 
     # [sweep] has been taken out by now; a typo may have meant it.
-    known = (*SETTINGS, *SECTIONS, "sweep")
+    known = (*SETTINGS, *SECTIONS, LIARS, "sweep")
     _refuse_unknown(config, known, "section or key", Place(str(source)))
     settings = {key: _setting(key, config[key], place(key)) for key in SETTINGS if key in config}
     _refuse_missing_sections(config, source, place("algorithm"))
@@ -151,9 +152,29 @@ def build(
             lambda: _call(rates, place("algorithm"), matrix, **sizes),
         )
     privacy = _privacy(config, algorithm, place("privacy"))
+    if config.get(LIARS):
+        settings[LIARS] = _liars(config[LIARS], Place(f"{source} [{LIARS}]"))
+        lying = (settings[LIARS], problem, algorithm, matrix)
+        from fedbandits.engine.liars import checked_liars
+
+        _call(checked_liars, Place(f"{source} [{LIARS}]"), *lying)
     return Experiment(
         problem, cast(AnyAlgorithm, algorithm), network, matrix, privacy=privacy, **settings
     )
+
+
+def _liars(tables: Any, place: Place) -> dict[int | str, Attack]:
+    """Attacks by agent: numbers are texts in a configuration file, so names may not be numbers."""
+    if not isinstance(tables, dict):
+        raise place.error(
+            f'write [{LIARS}.14] with name = "promote" and arm = 3 for agent 14, not {tables!r}'
+        )
+    return {
+        int(who) if who.isdecimal() else who: construct(
+            REGISTRIES["attack"], table, place._replace(name=f"{place.name[:-1]}.{who}]")
+        )
+        for who, table in tables.items()
+    }
 
 
 def construct(
@@ -168,7 +189,7 @@ def construct(
         registry: constructors by name.
         table: `name` and parameters.
         place: for errors and relative file names.
-        given: arguments that do not come from the table.
+        given: arguments that do not come from the table; to those constructors that take them.
 
     Example:
         >>> from fedbandits import schedules
@@ -179,9 +200,11 @@ def construct(
             ...
         fedbandits.config.experiment.ConfigError: here: unknown name 'powr'; did you mean 'power'...
     """
-    given = given or {}
+    everything = given or {}
     make = _named(registry, table, place)
-    parameters = {k: p for k, p in inspect.signature(make).parameters.items() if k not in given}
+    signature = inspect.signature(make).parameters
+    given = {key: value for key, value in everything.items() if key in signature}
+    parameters = {k: p for k, p in signature.items() if k not in given}
     arguments = {key: value for key, value in table.items() if key != "name"}
     valid = [*parameters, *([THEOREM] if hasattr(make, THEOREM) else [])]
     _refuse_unknown(arguments, valid, "key", place, owner=table["name"])
@@ -200,7 +223,7 @@ def construct(
             )
         if isinstance(value, dict) and nested is not None:
             inside = place._replace(name=f"{place.name} {key}")
-            arguments[key] = construct(nested, value, inside)
+            arguments[key] = construct(nested, value, inside, everything)
     return _call(make, place, **given, **arguments)
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fedbandits import algorithms, gossip, networks, privacy, problems, schedules
+from fedbandits import algorithms, attacks, gossip, networks, privacy, problems, schedules
 from fedbandits.algorithms import AnyAlgorithm
 
 Registry = Mapping[str, Callable[..., Any]]
@@ -19,10 +19,14 @@ REGISTRIES: dict[str, Registry] = {
     "algorithm": algorithms.REGISTRY,
     "privacy": privacy.REGISTRY,
     "schedule": schedules.REGISTRY,
+    "attack": attacks.REGISTRY,
 }
 SECTIONS = ("problem", "network", "gossip", "algorithm", "privacy")
 NAMELESS = {"privacy": "randomised_response"}
 """Sections that name nothing, since there is one thing they can mean."""
+LIARS = "liars"
+"""The section that has a table for each agent that lies."""
+
 THEOREM = "from_theorem"
 
 

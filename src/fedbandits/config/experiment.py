@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.attacks import Attack
 from fedbandits.common import checks
 from fedbandits.gossip.base import Gossip
 from fedbandits.networks import Network
@@ -39,6 +40,7 @@ class Experiment:
         against: `current` or `final`.
         draws: of the losses; None for those of the problem as it is.
         privacy: how losses are blurred before the algorithm sees them; None where they are not.
+        liars: who sends something else than it should, and what.
     """
 
     problem: Problem
@@ -51,6 +53,7 @@ class Experiment:
     against: Literal["current", "final"] = "current"
     draws: int | None = None
     privacy: RandomisedResponse | None = None
+    liars: Mapping[int | str, Attack] = field(default_factory=dict)
 
     def simulate(
         self, *, checkpoint: str | Path | None = None, progress: bool | None = None
@@ -70,17 +73,27 @@ class Experiment:
             progress=progress,
             draws=self.draws,
             privacy=self.privacy,
+            liars=self.liars,
         )
 
     def configuration(self) -> dict[str, Any]:
         """What `Result.config` will be, before anything is played."""
+        from fedbandits.engine.liars import checked_liars
         from fedbandits.engine.over_draws import draws_config
         from fedbandits.engine.preparation import configuration, setting_of
         from fedbandits.problems.redrawn import loss_seeds
 
         ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
+        lying = checked_liars(self.liars, self.problem, ready, self.gossip)
         found = configuration(
-            self.problem, ready, self.gossip, self.runs, self.seed, self.dtype, self.privacy
+            self.problem,
+            ready,
+            self.gossip,
+            self.runs,
+            self.seed,
+            self.dtype,
+            self.privacy,
+            lying,
         )
         if self.draws is None:
             return found

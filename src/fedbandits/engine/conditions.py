@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedbandits.algorithms.base import Leaf
 from fedbandits.arrays import Array
 from fedbandits.attacks import Attack
 from fedbandits.privacy.response import RandomisedResponse
@@ -29,10 +30,12 @@ class Conditions:
     liars: tuple[int, ...] = field(default=(), metadata={"static": True})
     attacks: tuple[Attack, ...] = ()
 
-    def told(self, x: Array, t: Array) -> Array:
+    def told(self, leaf: Leaf, x: Array, t: Array) -> Array:
         """What agents tell their neighbours of a leaf that is x, `[M, R, N]`."""
         for v, attack in zip(self.liars, self.attacks, strict=True):
-            x = x.at[..., v].set(attack.lie(x[..., v], t))
+            true = x[..., v]
+            lie = attack.lie(true, t) if leaf.attracts == "low" else -attack.lie(-true, t)
+            x = x.at[..., v].set(lie)
         return x
 
     def honest(self, x: Array) -> Array:

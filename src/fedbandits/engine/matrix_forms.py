@@ -46,6 +46,9 @@ class Maxima(Protocol):
 class Reliable:
     """A form whose links are the same in every round and remember nothing."""
 
+    diagonal: Any
+    """W_vv, where an agent may tell something else than it holds."""
+
     def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Any:  # noqa: ARG002
         """Nothing happens to them."""
         return None
@@ -57,12 +60,14 @@ class Reliable:
     def exchange(
         self,
         x: Array,
-        told: Array,  # noqa: ARG002
+        told: Array,
         drawn: Any,  # noqa: ARG002
         memory: Any,  # noqa: ARG002
     ) -> tuple[Array, Any]:
-        """Σ_u W_uv x^u, where nobody lies."""
-        return self.average(x), None
+        """Σ_u W_uv told^u, but that an agent knows its own x."""
+        if told is x:
+            return self.average(x), None
+        return self.average(told) + self.diagonal * (x - told), None  # 0 where it tells the truth
 
     def average(self, x: Array) -> Array:
         """Σ_u W_uv x^u, `[K, R, N]`."""
@@ -78,6 +83,11 @@ class Dense(Reliable):
     def average(self, x: Array) -> Array:
         """One matrix product, at full precision: no TF32."""
         return jnp.matmul(x, self.matrix, precision=jax.lax.Precision.HIGHEST)
+
+    @property
+    def diagonal(self) -> Array:
+        """W_vv."""
+        return jnp.diagonal(self.matrix)
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,7 @@ class Complete(Reliable):
     """All agents linked with one weight: W = (1 - N w) I + w 11ᵀ."""
 
     weight: Array
+    diagonal: Array
 
     def average(self, x: Array) -> Array:
         """(1 - N w) x + w Σ_u x^u."""
@@ -137,20 +148,25 @@ class Neighbours(Reliable):
     weight: Array
     diagonal: Array
 
-    def exchange(
-        self,
-        x: Array,
-        told: Array,
-        drawn: Any,  # noqa: ARG002
-        memory: Any,  # noqa: ARG002
-    ) -> tuple[Array, Any]:
+    def average(self, x: Array) -> Array:
         """Gathers one neighbour of everyone at a time; padding has weight 0."""
 
         def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
             index, weight = row
-            return total + weight * told[..., index], None
+            return total + weight * x[..., index], None
 
-        return _over_rows(add, x * self.diagonal, (self.index, self.weight)), None
+        return _over_rows(add, x * self.diagonal, (self.index, self.weight))
+
+    def clipped(self, x: Array, told: Array, limit: Array, drawn: Any) -> Array:  # noqa: ARG002
+        """As the average, with agents first: whole rows are gathered, measured to be faster."""
+        own, heard = jnp.moveaxis(x, -1, 0), jnp.moveaxis(told, -1, 0)
+
+        def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+            index, weight = row
+            difference = jnp.clip(heard[index] - own, -limit, limit)
+            return total + weight[:, None, None] * difference, None
+
+        return jnp.moveaxis(_over_rows(add, own, (self.index, self.weight)), 0, -1)
 
     def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """Padding points at the agent itself, which changes no maximum."""
@@ -204,16 +220,14 @@ class Edges(Reliable):
     weight: Array
     diagonal: Array
 
-    def exchange(
-        self,
-        x: Array,
-        told: Array,
-        drawn: Any,  # noqa: ARG002
-        memory: Any,  # noqa: ARG002
-    ) -> tuple[Array, Any]:
+    def average(self, x: Array) -> Array:
         """Scatters every edge's share to its target."""
-        heard = self.weight * told[..., self.source]
-        return (x * self.diagonal).at[..., self.target].add(heard), None
+        return (x * self.diagonal).at[..., self.target].add(self.weight * x[..., self.source])
+
+    def clipped(self, x: Array, told: Array, limit: Array, drawn: Any) -> Array:  # noqa: ARG002
+        """As the average, edge by edge."""
+        difference = told[..., self.source] - x[..., self.target]
+        return x.at[..., self.target].add(self.weight * jnp.clip(difference, -limit, limit))
 
     def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """Scatters every edge's value to its target."""
@@ -240,12 +254,23 @@ class RandomEdge(Reliable):
         memory: Any,  # noqa: ARG002
     ) -> tuple[Array, Any]:
         """(x^u + x^v)/2 at both ends of the edge, everyone else unchanged."""
-        chosen = jnp.minimum((drawn * self.count).astype("int32"), self.count - 1)
-        u, v = self.ends[chosen].T
-        runs = jnp.arange(x.shape[1])
+        runs, u, v = self._chosen(x, drawn)
         at_u = (x[:, runs, u] + told[:, runs, v]) / 2
         at_v = (told[:, runs, u] + x[:, runs, v]) / 2
         return x.at[:, runs, u].set(at_u).at[:, runs, v].set(at_v), None
+
+    def clipped(self, x: Array, told: Array, limit: Array, drawn: Array) -> Array:
+        """The ends of the edge move by half of their difference."""
+        runs, u, v = self._chosen(x, drawn)
+        to_u = jnp.clip(told[:, runs, v] - x[:, runs, u], -limit, limit) / 2
+        to_v = jnp.clip(told[:, runs, u] - x[:, runs, v], -limit, limit) / 2
+        return x.at[:, runs, u].add(to_u).at[:, runs, v].add(to_v)
+
+    def _chosen(self, x: Array, drawn: Array) -> tuple[Array, Array, Array]:
+        """Every run, and the two ends of its edge."""
+        chosen = jnp.minimum((drawn * self.count).astype("int32"), self.count - 1)
+        u, v = self.ends[chosen].T
+        return jnp.arange(x.shape[1]), u, v
 
 
 def product_with(x: Array, matrix: Array) -> Array:

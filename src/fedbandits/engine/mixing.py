@@ -6,6 +6,7 @@ above, the form is chosen by the graph.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from fedbandits.common.backend import on_cpu
 from fedbandits.gossip.base import Gossip
 
 from . import pytrees
+from .clipped_form import Clipped
 from .linked_maximum import Links
 from .matrix_forms import (
     Averages,
@@ -96,25 +98,20 @@ class Mixer:
         return self.maxima.maximum(told, drawn), None
 
 
-def mixer(
-    gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike, *, told_apart: bool = False
-) -> Mixer:
-    """The forms of `gossip` that this algorithm's leaves need, ready for tracing.
-
-    `told_apart` asks for a form in which an agent may hold another value than it tells.
-    """
+def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> Mixer:
+    """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     forms: dict[str, Any] = {}
     if gossip is not None:
         made = _forms.setdefault(gossip, {})
         makers: dict[str, Callable[[], Any]] = {
-            "average": lambda: _form_of_averages(gossip, dtype, told_apart),
+            "average": lambda: _form_of_averages(gossip, dtype),
             "maximum": lambda: _form_of_maxima(gossip, dtype),
             "flood": lambda: _form_of_floods(gossip, algorithm.hops, dtype),
         }
         for how in needed:
-            what = {"flood": f"flood {algorithm.hops}", "average": f"average {told_apart}"}
-            key = (what.get(how, how), np.dtype(dtype), on_cpu())
+            what = f"flood {algorithm.hops}" if how == "flood" else how
+            key = (what, np.dtype(dtype), on_cpu())
             if key not in made:
                 made[key] = jax.device_put(_registered(makers[how]()))
             forms[how] = made[key]
@@ -127,17 +124,19 @@ def _registered(value: Any) -> Any:
     return value
 
 
-def _form_of_averages(gossip: Gossip, dtype: DTypeLike, told_apart: bool) -> Averages:
+def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     network = gossip.network
+    limited = gossip.limit < math.inf
     if gossip.random and network.agents > 1:
         ends = network.edges.astype(np.int32)
         if network.agents <= DENSE_AGENTS:  # one shape for all networks of a size
             most = network.agents * (network.agents - 1) // 2
             ends = np.concatenate([ends, np.zeros((most - len(ends), 2), np.int32)])
-        return RandomEdge(ends, np.int32(len(network.edges)))
+        edge = RandomEdge(ends, np.int32(len(network.edges)))
+        return Clipped(edge, np.asarray(gossip.limit, dtype)) if limited else edge
     incoming = _summing_to_one(gossip.matrix.T.tocsr(), dtype)
-    if told_apart:
-        return _lists(incoming, dtype)
+    if limited:
+        return Clipped(_lists(incoming, dtype), np.asarray(gossip.limit, dtype))
     if (compact := _compact(incoming, dtype)) is not None:
         return compact
     diagonal, off = incoming.diagonal(), _off_diagonal(incoming)[2]
@@ -202,7 +201,7 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
     diagonal = incoming.diagonal()
     target, source, weight = _off_diagonal(incoming)
     if len(weight) == agents * (agents - 1) and max(np.ptp(weight), np.ptp(diagonal)) < 1e-12:
-        return Complete(np.asarray(weight[0], dtype))
+        return Complete(np.asarray(weight[0], dtype), np.asarray(diagonal[0], dtype))
     if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
         return None
     if not on_cpu() and len(weight) and np.ptp(weight) < 1e-12:

@@ -25,10 +25,11 @@ from .chunk_sizes import chunking
 from .conditions import Conditions
 from .contract import check_contract
 from .devices import Spread, one_per_core, spread
+from .liars import Liars, check_entries, checked_liars
 from .mixing import mixer
 from .purity import check_called, check_traced
 from .rounds import Carry
-from .under_way import first_state
+from .under_way import first_state, own_state
 
 one_per_core()
 
@@ -77,7 +78,7 @@ def prepare(
     dtype: DType = "float32",
     devices: Devices = None,
     privacy: RandomisedResponse | None = None,
-    liars: Mapping[int, Attack] | None = None,
+    liars: Liars | None = None,
 ) -> Game:
     """Refuse what cannot be played; else what is needed to begin. Within `precision`.
 
@@ -94,7 +95,7 @@ def prepare(
     """
     check_arguments(problem, algorithm, gossip, dtype)
     check_privacy(privacy, algorithm)
-    liars = _checked_liars(liars, algorithm, problem.agents)
+    lying = checked_liars(liars, problem, algorithm, gossip)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
     runs = check_runs(runs, problem)
     seed = checks.seed32(seed)
@@ -105,17 +106,16 @@ def prepare(
         pytrees.register(algorithm)
         pytrees.register(problem)
         _check_problem(problem)
-        mix = mixer(gossip, algorithm, dtype, told_apart=bool(liars))
-        conditions = Conditions(mix, privacy, tuple(liars), tuple(liars.values()))
+        mix = mixer(gossip, algorithm, dtype)
+        conditions = Conditions(mix, privacy, tuple(lying), tuple(lying.values()))
         pytrees.register(conditions)
         for attack in conditions.attacks:
             pytrees.register(attack)
         batch = (runs, problem.agents)
         state = first_state(algorithm, mix, problem.arms, problem.agents, batch, dtype)
+        check_entries(lying, algorithm.message(own_state(state)) if lying else {})
         sent = check_contract(algorithm, conditions, state, problem, runs)
-        config = configuration(problem, algorithm, gossip, runs, seed, dtype, privacy)
-        if liars:
-            config["liars"] = {str(v): describe(attack) for v, attack in liars.items()}
+        config = configuration(problem, algorithm, gossip, runs, seed, dtype, privacy, lying)
     return Game(
         problem,
         gossip,
@@ -149,6 +149,7 @@ def configuration(
     seed: int,
     dtype: DType,
     privacy: RandomisedResponse | None = None,
+    liars: Mapping[int, Attack] | None = None,
 ) -> dict[str, Any]:
     """Everything that decides the numbers, the algorithm being set up, as plain data."""
     network = gossip and gossip.network
@@ -162,7 +163,11 @@ def configuration(
         "seed": seed,
         "dtype": dtype,
     }
-    return found if privacy is None else {**found, "privacy": privacy.describe()}
+    if privacy is not None:
+        found["privacy"] = privacy.describe()
+    if liars:
+        found["liars"] = describe(liars)
+    return found
 
 
 def check_arguments(
@@ -213,25 +218,6 @@ def check_privacy(privacy: Any, algorithm: AnyAlgorithm) -> None:
             f"{type(algorithm).__name__} sees the losses of all arms, and one noisy bit a round "
             "cannot stand for them; take an algorithm with bandit feedback, such as fb.FedExp3()"
         )
-
-
-def _checked_liars(liars: Any, algorithm: AnyAlgorithm, agents: int) -> dict[int, Attack]:
-    """Who lies, in order, and how; refused if nobody is left, or nothing is sent."""
-    if not liars:
-        return {}
-    if not isinstance(liars, Mapping):
-        raise TypeError(f"liars must be like {{0: fb.attacks.swap()}}, not {liars!r}")
-    if not algorithm.leaves:
-        raise ValueError(f"{type(algorithm).__name__} sends nothing, so nobody can lie")
-    found = {}
-    for v, attack in liars.items():
-        agent = checks.whole(v, "an agent in liars", least=0, most=agents - 1)
-        if not hasattr(attack, "lie"):
-            raise TypeError(f"liar {v}: an attack is one such as fb.attacks.swap(), not {attack!r}")
-        found[agent] = attack
-    if len(found) == agents:
-        raise ValueError(f"all {agents} agents lie; whose regret would it be?")
-    return dict(sorted(found.items()))
 
 
 def check_against(against: str) -> None:

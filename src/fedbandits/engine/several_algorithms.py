@@ -16,6 +16,7 @@ from .batch import batch_of_algorithms
 from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks
 from .finish import finish
+from .liars import Liars
 from .preparation import DType, check_against, precision, prepare
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def simulate_each(
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
     privacy: RandomisedResponse | None = None,
+    liars: Liars | None = None,
 ) -> list[Result]:
     """What `simulate` finds for each of several algorithms that differ in numbers alone.
 
@@ -55,7 +57,9 @@ def simulate_each(
         return []
     with precision(dtype):
         games = [
-            prepare(problem, algorithm, gossip, runs, seed, dtype=dtype, privacy=privacy)
+            prepare(
+                problem, algorithm, gossip, runs, seed, dtype=dtype, privacy=privacy, liars=liars
+            )
             for algorithm in algorithms
         ]
         batch = batch_of_algorithms(games)

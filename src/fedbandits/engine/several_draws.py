@@ -16,6 +16,7 @@ from fedbandits.results.record import AgentTotals, Curves, check_runs
 
 from .batch import batch_of_draws
 from .chunk_runner import play_chunks
+from .liars import Liars
 from .preparation import DType, precision, prepare
 from .recorder import refuse_invalid, refuse_nan
 
@@ -33,6 +34,7 @@ def simulate_draws(
     seed: int = 0,
     dtype: DType = "float32",
     privacy: RandomisedResponse | None = None,
+    liars: Liars | None = None,
 ) -> xr.Dataset:
     """What `simulate` finds for each of several problems, batched into one compiled program.
 
@@ -48,10 +50,11 @@ def simulate_draws(
         seed: of the agents' randomness.
         dtype: `float32` or `float64`.
         privacy: as in `simulate`.
+        liars: as in `simulate`.
 
     Returns:
         `regret` and `expected_regret`, `[time, draw, run, agent]`, and `arm_loss`,
-        `[time, draw, arm]`.
+        `[time, draw, arm]`; what is of liars is NaN.
     """
     import xarray as xr
 
@@ -61,11 +64,22 @@ def simulate_draws(
         raise ValueError(f"times must be rounds from 1 to {horizon} in order, not {times!r}")
     with interrupts.calm(), precision(dtype):
         check_runs(check_runs(runs, problems[0]) * len(problems), problems[0])
-        first = prepare(problems[0], algorithm, gossip, runs, seed, dtype=dtype, privacy=privacy)
+        first = prepare(
+            problems[0],
+            algorithm,
+            gossip,
+            runs,
+            seed,
+            dtype=dtype,
+            privacy=privacy,
+            liars=liars,
+        )
         batch = batch_of_draws(first, problems)
         sums = _Sums(first.algorithm, problems, ends)
         play_chunks(batch, progress=False, enough=ends[-1], ends=ends, record=sums.add)
     incurred, expected, arm_loss = (np.array(values) for values in zip(*sums.seen, strict=True))
+    for totals in (incurred, expected):
+        totals[..., list(first.conditions.liars)] = np.nan
     best = arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")
     return xr.Dataset(

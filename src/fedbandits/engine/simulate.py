@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.attacks import Attack
 from fedbandits.common import checks, interrupts
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
@@ -20,6 +18,7 @@ from .batch import single
 from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks, stopped
 from .finish import finish
+from .liars import Liars
 from .over_draws import draw_seeds, simulate_over_draws
 from .preparation import (
     Devices,
@@ -53,7 +52,7 @@ def simulate(
     devices: Devices = None,
     draws: int | None = None,
     privacy: RandomisedResponse | None = None,
-    liars: Mapping[int, Attack] | None = None,
+    liars: Liars | None = None,
 ) -> Result:
     """Play T rounds, `runs` times over, all runs facing the same losses.
 
@@ -84,8 +83,8 @@ def simulate(
             `fb.privacy.randomised_response(1.0)`: ε = 1 per round for the losses of one agent
             (event level), against all others; arms are public. Regret is of the true losses.
         liars: who sends something else than it should, and what, such as
-            `{0: fb.attacks.swap()}`. Everything recorded is of the honest agents, regret against
-            the arm that is best for them.
+            `{0: fb.attacks.swap()}`; agents by number, or by name where they have one. Everything
+            recorded is of the honest agents, regret against the arm that is best for them.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.
@@ -169,7 +168,7 @@ def _simulate(
     progress: bool | None,
     devices: Devices,
     privacy: RandomisedResponse | None,
-    liars: Mapping[int, Attack] | None,
+    liars: Liars | None,
 ) -> Result:
     """`simulate` on one draw of the losses."""
     with precision(dtype):

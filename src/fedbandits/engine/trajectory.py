@@ -15,6 +15,7 @@ from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 
 from .conditions import Conditions
+from .liars import Liars
 from .preparation import DType, precision, prepare
 from .rounds import RoundUniforms, draw_uniforms, play_round
 from .under_way import own_state
@@ -26,7 +27,7 @@ class Trajectory(NamedTuple):
     Attributes:
         distribution: p_t^v(i), `[T, R, N, K]`.
         action: a_t^v, `[T, R, N]`.
-        messages: what each agent sent, by leaf, `[T, R, N, K]`.
+        messages: what each agent sent, lies included, by leaf, `[T, R, N, K]`.
         uniforms: the randomness used: `[T, R, N]` for actions, and what else there was.
     """
 
@@ -45,11 +46,20 @@ def trajectory(
     seed: int = 0,
     dtype: DType = "float64",
     privacy: RandomisedResponse | None = None,
+    liars: Liars | None = None,
 ) -> Trajectory:
     """Play the whole horizon with the engine's own round, keeping everything."""
     with precision(dtype):
         game = prepare(
-            problem, algorithm, gossip, runs, seed, dtype=dtype, devices=1, privacy=privacy
+            problem,
+            algorithm,
+            gossip,
+            runs,
+            seed,
+            dtype=dtype,
+            devices=1,
+            privacy=privacy,
+            liars=liars,
         )
         losses = problem.block(1, problem.horizon).astype(dtype)
         kept = _play(
@@ -81,7 +91,11 @@ def play_given(
     def step(before: Any, now: tuple[Array, Array, RoundUniforms]) -> tuple[Any, Any]:
         t, table, drawn = now
         after, play = play_round(algorithm, conditions, before, table.T, drawn, t)
-        return after, (play.p, play.action, algorithm.message(own_state(before)))
+        sent = {
+            name: conditions.told(algorithm.leaves[name], leaf, t)
+            for name, leaf in algorithm.message(own_state(before)).items()
+        }
+        return after, (play.p, play.action, sent)
 
     return jax.lax.scan(step, state, (times, losses, uniforms))[1]
 

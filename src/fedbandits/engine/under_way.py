@@ -81,14 +81,16 @@ def relay(
     floods: dict[str, Array] = dict(state.floods) if isinstance(state, Relayed) else {}
     links: dict[str, Any] = dict(state.links) if isinstance(state, Relayed) else {}
     for name, true in algorithm.message(own_state(state)).items():
-        told = conditions.told(true, t)
+        leaf = algorithm.leaves[name]
+        told = conditions.told(leaf, true, t)
         if name in floods:
             ring = floods[name]
             place = t % ring.shape[0]
             floods[name] = ring.at[place].set(told)
             true = told = ring[place]
-        how = algorithm.leaves[name].combine
-        received[name], memory = conditions.mixer.combine(how, true, told, drawn, links.get(name))
+        received[name], memory = conditions.mixer.combine(
+            leaf.combine, true, told, drawn, links.get(name)
+        )
         if name in links:
             links[name] = memory
     return received, state._replace(floods=floods, links=links) if floods or links else state

@@ -35,6 +35,8 @@ class Gossip:
             network, for W = I - A diag(w) Aᵀ; or W itself, [N, N] sparse.
         silent: whether nothing is ever sent.
         random: whether the matrix is drawn anew in every round, W being its mean.
+        limit: the most that a difference to a neighbour counts; σ2, gap and C_W are those of W,
+            which is what is done to differences below it.
 
     Example:
         >>> from fedbandits import networks
@@ -52,6 +54,7 @@ class Gossip:
     weights: float | Floats | Sparse
     silent: bool = False
     random: bool = False
+    limit: float = math.inf
 
     @cached_property
     def name(self) -> str:

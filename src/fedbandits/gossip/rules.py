@@ -17,6 +17,7 @@ from fedbandits.networks import Network, from_edges
 from fedbandits.networks.conversion import square
 
 from .base import SUM_TOLERANCE, Gossip, metropolis_weights
+from .limits import clipped
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
@@ -150,7 +151,7 @@ def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
 
 
 REGISTRY: dict[str, Callable[..., Gossip]] = {
-    make.__name__: make for make in (max_degree, metropolis, fastest, random_edge, none)
+    make.__name__: make for make in (max_degree, metropolis, fastest, random_edge, none, clipped)
 }
 """The rules a configuration can name; `from_matrix` takes a matrix, which it cannot."""
 

@@ -326,7 +326,7 @@ class Agent:
                 part.neighbours,
                 saved,
                 self._incarnation,
-                clip=part.clip,
+                limit=part.limit,
                 expiry=part.expiry,
                 uniforms=self._uniforms,
                 now=self._started,
@@ -388,7 +388,7 @@ class Agent:
         refuse_others(part, self.part.algorithm, self.part.arms)
         member = self._running()
         member.adopt(part.agents, part.neighbours)
-        member.ledger.clip, member.expiry = part.clip, part.expiry
+        member.ledger.limit, member.expiry = part.limit, part.expiry
         self.part = part
         self._pace = Pace(part.gossip_period)
         await self._saved()

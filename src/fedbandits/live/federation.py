@@ -36,7 +36,7 @@ class Part(NamedTuple):
         arms: their names.
         algorithm: set up.
         gossip_period: seconds between two exchanges over an edge.
-        clip: the most that a difference counts in an exchange; None for no limit.
+        limit: the most that a difference counts in an exchange; infinite for no limit.
         expiry: of tickets.
         addresses: `host:port` of the agent and of its neighbours, where they are known.
         version: of the federation's file.
@@ -48,7 +48,7 @@ class Part(NamedTuple):
     arms: tuple[str, ...]
     algorithm: AnyAlgorithm
     gossip_period: float
-    clip: float | None
+    limit: float
     expiry: Expiry
     addresses: dict[str, str]
     version: int = 1
@@ -61,13 +61,13 @@ class Federation:
     Args:
         arms: their names, at least two.
         gossip: symmetric weights on a network (`fb.gossip.max_degree`, `metropolis`, `fastest`), or
-            a network, which gets `metropolis`.
+            a network, which gets `metropolis`. With `fb.gossip.clipped` a difference of estimates
+            counts in an exchange up to a limit, which bounds what a neighbour that lies can move.
         members: the agents' names, in the order of the network; by default the network's own, or
             `agent1`, `agent2`, ...
         algorithm: what each does.
         gossip_period: seconds between two exchanges over an edge. Two or more to a choice make up
             for lost messages.
-        clip: the most that a difference of estimates counts in an exchange; None for no limit.
         expire_after: seconds after which a ticket that was not observed is closed; None for never.
         expired_loss: charged then; None drops the ticket.
         addresses: `host:port` of members, for those on a network.
@@ -85,7 +85,6 @@ class Federation:
     members: Sequence[str] = ()
     algorithm: AnyAlgorithm = field(default_factory=FedExp3)
     gossip_period: float = GOSSIP_PERIOD
-    clip: float | None = None
     expire_after: float | None = None
     expired_loss: float | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -109,9 +108,8 @@ class Federation:
             )
         check_suitable(algorithm, len(arms), network.agents)
         _positive(self.gossip_period, "gossip_period")
-        for value, name in ((self.clip, "clip"), (self.expire_after, "expire_after")):
-            if value is not None:
-                _positive(value, name)
+        if self.expire_after is not None:
+            _positive(self.expire_after, "expire_after")
         if self.expired_loss is not None:
             checks.unit_interval(self.expired_loss, "expired_loss")
             if self.expire_after is None:
@@ -137,7 +135,8 @@ class Federation:
         if member not in self.members:
             meant = did_you_mean(member, self.members)
             raise ValueError(f"no member {member!r}{meant} There are {', '.join(self.members)}")
-        neighbours = {}
+        gossip, neighbours = self.gossip, {}
+        assert isinstance(gossip, Gossip)
         for u, v, weight in self.edges():
             if member in (u, v):
                 neighbours[v if member == u else u] = weight
@@ -148,7 +147,7 @@ class Federation:
             tuple(self.arms),
             self.algorithm,
             self.gossip_period,
-            self.clip,
+            gossip.limit,
             Expiry(self.expire_after, self.expired_loss),
             {k: v for k, v in self.addresses.items() if k == member or k in neighbours},
             self.version,

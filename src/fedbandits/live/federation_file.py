@@ -25,13 +25,12 @@ KEYS = (
     "algorithm",
     "tickets",
     "gossip_period",
-    "clip",
     "addresses",
     "demo",
 )
 
 
-RULES = {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest")}
+RULES = {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest", "clipped")}
 """Symmetric weights, the same at all times."""
 
 TYPES = {
@@ -65,6 +64,11 @@ def federation_of(config: dict[str, Any], path: Path) -> Federation:
 
 
 def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
+    if "clip" in config:
+        raise ConfigError(
+            f'{path}: clip is a limit of the gossip; write [gossip] with name = "clipped", '
+            f'limit = {config["clip"]} and gossip = {{name = "metropolis"}}'
+        )
     for key in config:
         if key not in KEYS:
             raise ConfigError(f"{path}: {unknown('key', key, KEYS)}")
@@ -95,7 +99,7 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
         if key not in ("expire_after", "expired_loss"):
             known = ("expire_after", "expired_loss")
             raise ConfigError(f"{path} [tickets]: {unknown('key', key, known)}")
-    alone = ("version", "gossip_period", "clip", "addresses")
+    alone = ("version", "gossip_period", "addresses")
     return found | tickets | {key: config[key] for key in alone if key in config}
 
 

@@ -23,6 +23,7 @@ Reference:
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -91,14 +92,14 @@ class Ledger:
     Args:
         name: of the agent.
         form: what messages look like.
-        clip: the most that a difference of values counts in an exchange; None for no limit. It
-            bounds what a neighbour that lies can move, by w · clip an exchange, and keeps the mean.
+        limit: the most that a difference of values counts in an exchange. It bounds what a
+            neighbour that lies can move, by w · limit an exchange, and keeps the mean.
     """
 
-    def __init__(self, name: str, form: Format, clip: float | None = None) -> None:
+    def __init__(self, name: str, form: Format, limit: float = math.inf) -> None:
         self.name = name
         self.form = form
-        self.clip = clip
+        self.limit = limit
         self.inputs: dict[str, Vector] = {k: np.zeros(n) for k, n in form.averages.items()}
         self.maxima: dict[str, Vector] = {
             k: np.zeros(n) for k, n in form.values.items() if k not in form.averages
@@ -244,7 +245,7 @@ class Ledger:
             )
 
     def _terms(self, neighbour: str) -> Terms:
-        return Terms(self.edges[neighbour].weight, self.clip)
+        return Terms(self.edges[neighbour].weight, self.limit)
 
     def _same_ledger(self, sender: str, message: Message) -> bool:
         """Whether both ends mean the same ledger, after an end that lags behind has caught up."""
@@ -270,9 +271,7 @@ class Ledger:
         ours = self.values if self._held is None else self._held
         moved = {}
         for name in self.form.averages:
-            difference = ours[name] - values[name]
-            if self.clip is not None:
-                difference = np.clip(difference, -self.clip, self.clip)
+            difference = np.clip(ours[name] - values[name], -self.limit, self.limit)
             moved[name] = edge.flow[name] + edge.weight * difference
         self._put(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
 
@@ -286,11 +285,11 @@ class Ledger:
         ahead = message.sequence - edge.sequence
         if isinstance(message, Report):
             return ahead > 0
-        if self.clip is None or ahead <= 0:
+        if self.limit == math.inf or ahead <= 0:
             return False
-        limit = edge.weight * self.clip * (1 + CLOSE)
+        most = edge.weight * self.limit * (1 + CLOSE)
         return ahead > 1 or any(
-            (np.abs(value + edge.flow[name]) > limit + 4 * np.spacing(np.abs(value))).any()
+            (np.abs(value + edge.flow[name]) > most + 4 * np.spacing(np.abs(value))).any()
             for name, value in flow.items()
         )
 
@@ -335,8 +334,8 @@ class Ledger:
         return Report(*numbers, ours, self._leaving)
 
 
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.6g}"
+def _number(value: float) -> str:
+    return "none" if value == math.inf else f"{value:.6g}"
 
 
 def _in_order(edges: Mapping[str, Edge]) -> dict[str, Edge]:

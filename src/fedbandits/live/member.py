@@ -60,7 +60,7 @@ class Member:
         neighbours: the weight of the edge to each.
         saved: what the journal holds.
         incarnation: gives a new number for an edge that starts, never a smaller one if it can.
-        clip: see `Ledger`.
+        limit: see `Ledger`.
         expiry: of tickets.
         uniforms: the number in [0, 1) from which the arm of round t is drawn; by default a keyed
             hash of t.
@@ -79,7 +79,7 @@ class Member:
         saved: Saved,
         incarnation: Callable[[], int],
         *,
-        clip: float | None = None,
+        limit: float = math.inf,
         expiry: Expiry = Expiry(),  # noqa: B008 (a tuple)
         uniforms: Callable[[int], float] | None = None,
         now: float = math.inf,
@@ -99,7 +99,7 @@ class Member:
         self._incarnation = incarnation
         self._state = algorithm.init(len(arms), agents, dtype=np.float64)
         self.form = message_format(algorithm, self._state, arms)
-        self.ledger = Ledger(name, self.form, clip)
+        self.ledger = Ledger(name, self.form, limit)
         self._heard: Values = {}
         self._gossips = False
         self._unanswered: set[str] = set()

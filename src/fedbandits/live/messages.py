@@ -7,6 +7,7 @@ is recognised by its numbers.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -60,22 +61,22 @@ class Terms(NamedTuple):
 
     Attributes:
         weight: of the edge.
-        clip: the most that a difference counts in an exchange; None for no limit.
+        limit: the most that a difference counts in an exchange; infinite for no limit.
     """
 
     weight: float
-    clip: float | None
+    limit: float = math.inf
 
     def agree(self, other: Terms) -> bool:
         """Whether both may exchange.
 
         Example:
-            >>> Terms(0.25, None).agree(Terms(0.25, None))
+            >>> Terms(0.25).agree(Terms(0.25))
             True
-            >>> Terms(0.25, None).agree(Terms(0.2, None))
+            >>> Terms(0.25).agree(Terms(0.2))
             False
         """
-        return self.clip == other.clip and abs(self.weight - other.weight) <= CLOSE * self.weight
+        return self.limit == other.limit and abs(self.weight - other.weight) <= CLOSE * self.weight
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True, tag="report", gc=False):

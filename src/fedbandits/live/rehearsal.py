@@ -224,8 +224,6 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
         live = {"lockstep": True}
     elif game.algorithm.leaves:
         live = {"gossip_period": float(federation.gossip_period), **live}
-    if federation.clip is not None:
-        live["clip"] = float(federation.clip)
     return build_result(
         game.record,
         np.stack([run.recommended for run in played]),

@@ -299,14 +299,21 @@ def build(
 
 
 def call(name: str, parameters: Mapping[str, Any]) -> str:
-    """`name(key=value, …)`, without hashes.
+    """`name(key=value, …)`, without hashes; a table inside is a call too.
 
     Example:
         >>> call("from_edges", {"agents": 3, "edges": 2, "edges_sha256": "0123456789abcdef"})
         'from_edges(agents=3, edges=2)'
     """
-    shown = (f"{k}={value}" for k, value in parameters.items() if not k.endswith("sha256"))
+    shown = (f"{k}={_shown(value)}" for k, value in parameters.items() if not k.endswith("sha256"))
     return f"{name}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    inside = {key: item for key, item in value.items() if key != "name"}
+    return call(value["name"], inside) if inside else str(value["name"])
 
 
 def circle(agents: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from fedbandits.common.describe import describe
 from fedbandits.common.statistics import band
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.theory import bounds
-from fedbandits.theory.theorems import Run, theorem_of
+from fedbandits.theory.theorems import Run, theorem_of, unproved
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -39,7 +40,7 @@ def gossip_of(result: Result) -> Gossip:
         )
     try:
         graph = _named(networks.REGISTRY, network)
-        made: Gossip = _named(gossip.REGISTRY, rule, graph)
+        made = _gossip_on(graph, rule)
     except (KeyError, TypeError):
         raise ValueError(
             f"the result file names the network {network['name']} and the gossip {rule['name']}, "
@@ -68,6 +69,17 @@ def checked(result: Result, given: Gossip) -> Gossip:
     return given
 
 
+def _gossip_on(graph: Any, rule: Mapping[str, Any]) -> Gossip:
+    """The gossip that a configuration names, and the one inside it where it is made of another."""
+    inside = rule.get("gossip")
+    made: Gossip = (
+        _named(gossip.REGISTRY, rule, graph)
+        if inside is None
+        else _named(gossip.REGISTRY, {**rule, "gossip": _gossip_on(graph, inside)})
+    )
+    return made
+
+
 def _named(registry: Mapping[str, Any], table: Mapping[str, Any], *given: Any) -> Any:
     return registry[table["name"]](*given, **{k: v for k, v in table.items() if k != "name"})
 
@@ -94,6 +106,8 @@ class BoundsTable(pd.DataFrame):
 
 def amount(value: float) -> str:
     """A number of any size, to read."""
+    if math.isnan(value):
+        return "none"
     return f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}"
 
 
@@ -126,8 +140,9 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
             "order of growth, for arbitrary losses: the paper gives no constant",
         ),
     }
-    theorem = theorem_of(run)
+    theorem, reason = theorem_of(run), unproved(run)
     rows |= theorem.rows(run) if theorem is not None else {}
+    rows |= {"upper bound": (math.nan, reason)} if reason is not None else {}
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 
 
@@ -135,9 +150,9 @@ def _run(result: Result, matrix: Gossip) -> Run:
     """A result as theorems see it."""
     data = result.dataset
     horizon = int(data["time"][-1])
-    epsilon = result.epsilon
+    config, epsilon = result.config, result.epsilon
     cost = 1.0 if epsilon is None else RandomisedResponse(epsilon).cost
-    return Run(matrix, data.sizes["arm"], horizon, result.config["algorithm"], cost)
+    return Run(matrix, data.sizes["arm"], horizon, config["algorithm"], cost, "liars" in config)
 
 
 def _measured(values: Any) -> tuple[float, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from fedbandits.algorithms import REGISTRY
+from fedbandits.common.describe import label
 from fedbandits.common.files import atomic_path
 from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
@@ -83,7 +84,8 @@ def _called(arm: str | int) -> str:
 class Result:
     """What a simulation found.
 
-    `dataset` holds, losses being averaged over all agents as in the paper:
+    `dataset` holds, losses being averaged over all agents as in the paper (over the honest ones
+    where some lie, whose own regret is NaN):
 
     - `regret[run, time]`: mean over agents, from the arms sampled
     - `expected_regret[run, time]`: the same from the distributions, ⟨p_t, ℓ̄_t⟩: less noise
@@ -165,11 +167,13 @@ class Result:
         total = _over_draws(self.dataset["arm_loss"].isel(time=-1))
         mean = total / int(self.dataset["time"][-1])
         best, second = (int(arm) for arm in mean.to_numpy().argsort(kind="stable")[:2])
+        chosen = self.dataset["recommended_arm"]
+        honest = self.dataset["agent_expected_regret"].notnull()
         return BestArm(
             mean["arm"].to_numpy()[best].item(),
             mean["arm"].to_numpy()[second].item(),
             float(mean[second] - mean[best]),
-            float((self.dataset["recommended_arm"] == best).mean()),
+            float((chosen == best).where(honest).mean()),
         )
 
     @property
@@ -342,8 +346,21 @@ class Result:
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
             f"best in hindsight: {self.best_arm}"
+            + (f"\n{self.lies}" if self.lies else "")
             + (f"\nprivacy: {self.guarantee}" if self.guarantee else "")
         )
+
+    @property
+    def lies(self) -> str:
+        """Who lies and how, and whose regret it then is, in words; empty where nobody lies."""
+        names = self.dataset["agent"].to_numpy()
+        told = [
+            f"agent {names[int(who)]} by {label(attack).lower()}"
+            for who, attack in self.config.get("liars", {}).items()
+        ]
+        if not told:
+            return ""
+        return f"liars: {', '.join(told)}; regret is of the honest, against the arm best for them"
 
 
 def _kinds(sent: dict[str, Any]) -> list[str]:

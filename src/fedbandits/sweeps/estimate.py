@@ -132,6 +132,7 @@ def _kind_of(experiment: Experiment, cells: int) -> str:
     problem, network, gossip = experiment.problem, experiment.network, experiment.gossip
     sizes = [problem.agents, problem.arms, problem.horizon, experiment.runs, cells]
     names = [type(problem).__name__, network and network.family, gossip and gossip.rule]
+    names += sorted(map(str, experiment.liars))
     shapes = [shape_of(experiment.algorithm), experiment.privacy is not None]
     return canonical([sizes, names, experiment.dtype, shapes])
 

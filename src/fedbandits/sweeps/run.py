@@ -280,6 +280,7 @@ def _simulate(cells: Sequence[Experiment], checkpoint: Path | None) -> list[Resu
             checkpoint=checkpoint,
             progress=False,
             privacy=first.privacy,
+            liars=first.liars,
         )
 
     if first.draws is None:

@@ -5,6 +5,7 @@ An algorithm names its theorem in `Algorithm.theorem`; what a result file holds 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ class Run(NamedTuple):
         algorithm: its name and parameters, as plain data.
         cost: c, where the algorithm saw noisy bits, whose regret is that of the losses over c; 1
             where it saw the losses.
+        liars: whether some agents lie.
     """
 
     gossip: Gossip
@@ -36,6 +38,7 @@ class Run(NamedTuple):
     horizon: int
     algorithm: Mapping[str, Any]
     cost: float = 1.0
+    liars: bool = False
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -71,10 +74,19 @@ class Theorem:
     title: str = ""
 
 
+def unproved(run: Run) -> str | None:
+    """Why no upper bound holds, whatever the algorithm; None where one may."""
+    if run.liars:
+        return "none is known where agents lie"
+    if run.gossip.limit < math.inf:
+        return "none is known where differences between neighbours are clipped"
+    return None
+
+
 def theorem_of(run: Run) -> Theorem | None:
     """The theorem that speaks of a run; None where there is none."""
     kind = algorithms.REGISTRY.get(run.algorithm["name"])
-    if kind is None or kind.theorem is None:
+    if kind is None or kind.theorem is None or unproved(run) is not None:
         return None
     found = THEOREMS[kind.theorem]
     return found if found.applies(run) else None

@@ -133,6 +133,8 @@ def request(
     experiment = document.experiment()
     if experiment.draws is not None:
         raise ConfigError(f"{source}: tune draws the losses anew by itself; leave draws out")
+    if experiment.liars:
+        raise ConfigError(f"{source}: tune plays with honest agents alone; leave [liars] out")
     if document.tables["algorithm"].get(THEOREM):
         raise ConfigError(
             f"{source} [algorithm]: {THEOREM} chooses the rates itself; remove it to tune them"

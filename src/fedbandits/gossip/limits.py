@@ -1,0 +1,61 @@
+"""A limit on what a difference to a neighbour counts: what a liar can move is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fedbandits.common import checks
+
+from .base import Gossip
+
+_ROUNDING = 1e-12
+
+
+@checks.explained
+def clipped(gossip: Gossip, limit: float) -> Gossip:
+    """Differences to neighbours count up to a limit: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
+
+    Without liars the mean of all agents is kept, as W keeps it, and agreement is slower where
+    differences exceed the limit. A liar moves the sum of the others by at most limit · Σ_u W_u,liar
+    in each entry and round; nothing more is promised, and no regret bound is known. It is for
+    messages that are averaged: maxima and floods stay as they are.
+
+    Arguments:
+        gossip: symmetric weights, or `random_edge`.
+        limit: positive; infinite is no limit, and the plain average bit for bit.
+
+    Example:
+        >>> from fedbandits import gossip, networks
+        >>> clipped(gossip.max_degree(networks.ring(4)), limit=10)
+        clipped(gossip=max_degree(lazy=True), limit=10.0) on ring(agents=4)
+    """
+    if not isinstance(gossip, Gossip):
+        raise TypeError(
+            "gossip.clipped takes a gossip such as gossip.max_degree(network), not "
+            f"{type(gossip).__name__} {gossip!r}"
+        )
+    most = checks.number(limit, "limit")
+    if not most > 0:
+        raise ValueError(
+            f"limit must be positive, not {limit}; for agents that do not communicate take "
+            "gossip.none"
+        )
+    if gossip.rule == "clipped":
+        raise ValueError(f"{gossip.name} is clipped already; give it the smaller limit")
+    _require_symmetric(gossip)
+    inside = {"name": gossip.rule, **gossip.parameters}
+    parameters: dict[str, Any] = {"gossip": inside, "limit": most}
+    return replace(gossip, rule="clipped", parameters=parameters, limit=most)
+
+
+def _require_symmetric(gossip: Gossip) -> None:
+    difference = (gossip.matrix - gossip.matrix.T).tocoo()
+    worst = int(abs(difference.data).argmax()) if difference.nnz else 0
+    if difference.nnz and abs(difference.data[worst]) > _ROUNDING:
+        u, v = difference.row[worst], difference.col[worst]
+        raise ValueError(
+            f"{gossip.name} has W[{u}, {v}] = {gossip.matrix[u, v]:.6g} and W[{v}, {u}] = "
+            f"{gossip.matrix[v, u]:.6g}; clipped differences keep the mean only where both ends of "
+            "a link give it the same weight. Take a symmetric matrix"
+        )
