@@ -93,10 +93,9 @@ def check_adaptive(problem: Any, memory: Any) -> None:
             f"{problem.title}: the losses do not depend on what is remembered; if they depend on "
             "the round alone, take fb.problems.from_function"
         )
-    if jax.tree.structure(after) != jax.tree.structure(before):
-        raise ValueError(
-            f"{problem.title}: watch gives {after}; expected what memory has: {before}"
-        )
+    kinds: list[Any] = [jax.tree.structure(tree) for tree in (before, after)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"{problem.title}: watch gives {after}; expected, as in memory, {before}")
     for (path, new), old in zip(
         jax.tree.leaves_with_path(after), jax.tree.leaves(before), strict=True
     ):

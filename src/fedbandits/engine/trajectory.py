@@ -87,11 +87,11 @@ def play_given(
     Returns:
         distributions `[T, K, R, N]`, actions `[T, R, N]` and messages `[T, M, R, N]` by leaf.
     """
-    *kept, _ = _rounds(algorithm, conditions, Carry(state, None), losses, uniforms)
+    *kept, _ = play_rounds(algorithm, conditions, Carry(state, None), losses, uniforms)
     return tuple(kept)
 
 
-def _rounds(
+def play_rounds(
     algorithm: AnyAlgorithm,
     conditions: Conditions,
     start: Carry,
@@ -134,7 +134,7 @@ def _scan(
     uniforms = jax.vmap(
         lambda t: draw_uniforms(algorithm, conditions, seed, t, runs, agents, dtype)
     )(times)
-    return *_rounds(algorithm, conditions, start, losses, uniforms), uniforms
+    return *play_rounds(algorithm, conditions, start, losses, uniforms), uniforms
 
 
 _play = jax.jit(_scan, static_argnames=("runs", "horizon"))

@@ -34,7 +34,7 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "warming_cache": warming_cache,
     "crowded": crowded,
 }
-"""The problems a configuration file can name; `from_function` and `adaptive` take Python objects."""
+"""The problems a configuration file can name; `from_function`, `adaptive` take objects."""
 
 __all__ = [
     "REGISTRY",

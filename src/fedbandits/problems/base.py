@@ -1,4 +1,4 @@
-"""What a problem is: an adversary, as a pure function of the round; see `adaptive.py` for others."""
+"""What a problem is: an adversary, as a pure function of the round unless it watches."""
 
 from __future__ import annotations
 

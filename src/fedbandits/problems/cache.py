@@ -58,7 +58,8 @@ def warming_cache(problem: Problem, *, saving: float = 0.5, warming: float = 0.1
         [[1.0, 0.5]]
     """
     inside = check_inside(problem, "warming_cache")
-    share = {"saving": saving, "warming": warming}
-    return WarmingCache(
-        *inside, *(float(checks.unit_interval(x, name)) for name, x in share.items())
+    saving, warming = (
+        float(checks.unit_interval(share, name))
+        for name, share in (("saving", saving), ("warming", warming))
     )
+    return WarmingCache(*inside, saving, warming)

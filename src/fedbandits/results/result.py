@@ -184,7 +184,7 @@ class Result:
 
     @property
     def _uniform(self) -> xr.DataArray:
-        """Uniform play's regret at T: a number for each draw of the losses, run that has its own."""
+        """Uniform play's regret at T, of each draw of the losses: of runs too, if they differ."""
         arm_loss = self.dataset["arm_loss"].isel(time=-1)
         return arm_loss.mean("arm") - arm_loss.min("arm")
 
