@@ -130,14 +130,14 @@ def test_live_agents_have_no_round_in_common() -> None:
     from fedbandits.live.up import demo_losses
 
     federation = fb.live.Federation(["tea", "coffee", "cocoa"], fb.networks.ring(AGENTS))
-    with pytest.raises(ValueError, match="no round in common; play it with fb.simulate"):
+    with pytest.raises(ValueError, match=r"no round in common; play it with fb\.simulate"):
         fb.live.rehearse(fb.problems.crowded(BASE), federation)
     inside = {"name": "bernoulli", "means": [0.2, 0.5, 0.8], "horizon": 9, "agents": AGENTS}
-    with pytest.raises(ValueError, match="demo: .*no round in common"):
+    with pytest.raises(ValueError, match=r"demo: .*no round in common"):
         demo_losses(federation, {"name": "crowded", "problem": inside})
 
 
-def last_arm(memory: Any, action: Any, t: Any) -> Any:  # noqa: ARG001
+def last_arm(memory: Any, action: Any, t: Any) -> Any:
     return action
 
 
@@ -147,9 +147,7 @@ def own(memory: Any) -> Any:
 
 def functions(function: Any, watch: Any = last_arm, memory: Any = None) -> fb.Problem:
     start = np.full(AGENTS, -1) if memory is None else memory
-    return fb.problems.adaptive(
-        function, watch, start, agents=AGENTS, arms=ARMS, horizon=ROUNDS
-    )
+    return fb.problems.adaptive(function, watch, start, agents=AGENTS, arms=ARMS, horizon=ROUNDS)
 
 
 def too_much(t: Any, memory: Any) -> Any:
@@ -172,7 +170,7 @@ def test_losses_outside_the_range_are_named_by_run() -> None:
     with pytest.raises(ValueError, match=place):
         simulate_each(problem, [fb.Uniform()] * 2, runs=8, seed=seed)
     nan = functions(lambda t, memory: jnp.where(memory[0] == 9, 0.5, jnp.nan) + jnp.zeros((5, 3)))
-    with pytest.raises(ValueError, match="in run 0 .* round 1, agent 0, arm 0 is nan"):
+    with pytest.raises(ValueError, match=r"in run 0 .* round 1, agent 0, arm 0 is nan"):
         fb.simulate(nan, fb.Uniform(), runs=2)
 
 
@@ -212,9 +210,7 @@ def test_functions_must_be_traceable() -> None:
 
 def test_functions_are_told_apart_by_what_they_do() -> None:
     """They have one name, and a checkpoint of the one is none of the other's."""
-    one, same, other = (
-        functions(lambda t, m, c=c: c * own(m) + 0 * t) for c in (0.5, 0.5, 0.25)
-    )
+    one, same, other = (functions(lambda t, m, c=c: c * own(m) + 0 * t) for c in (0.5, 0.5, 0.25))
     assert one.describe() == same.describe() != other.describe()
     assert one.describe()["name"] == "adaptive"
 
@@ -231,11 +227,11 @@ def test_a_class_of_ones_own_with_a_dictionary_of_counts() -> None:
         def memory(self) -> Any:
             return {"plays": np.zeros(self.arms), "rounds": 0}
 
-        def losses_given(self, t: Any, memory: Any) -> Any:  # noqa: ARG002
+        def losses_given(self, t: Any, memory: Any) -> Any:
             share = memory["plays"] / jnp.maximum(memory["rounds"], 1) / self.agents
             return jnp.broadcast_to(share, (self.agents, self.arms))
 
-        def watch(self, memory: Any, action: Any, t: Any) -> Any:  # noqa: ARG002
+        def watch(self, memory: Any, action: Any, t: Any) -> Any:
             plays = jax.nn.one_hot(action, self.arms).sum(axis=0)
             return {"plays": memory["plays"] + plays, "rounds": memory["rounds"] + 1}
 

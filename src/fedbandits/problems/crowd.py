@@ -31,7 +31,7 @@ class Crowded(Watching):
         """The share of agents that played each arm."""
         import jax.numpy as jnp
 
-        return (action == jnp.arange(self.arms)[:, None]).mean(axis=1)
+        return (action == jnp.arange(self.arms)[:, None]).sum(axis=1) / self.agents
 
 
 @checks.explained

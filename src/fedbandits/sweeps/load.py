@@ -107,7 +107,7 @@ def _read(
     for path, fault in status.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
     names = {FINAL.get(name, name) for name in wanted}
-    names.update("run", *wanted.values())
+    names.update(("run",), *wanted.values())
     cells: dict[Position, tuple[Values, str]] = {}
     for cell in status.done:
         path = store.cell_path(folder, cell.hash)
