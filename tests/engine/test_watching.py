@@ -59,7 +59,9 @@ def test_engine_equals_plain_numpy(kind: str, name: str) -> None:
         losses = WATCHERS[kind](base, engine.action[:, run], **SHARES[kind])
         np.testing.assert_allclose(engine.losses[:, run], losses, rtol=0, atol=1e-12)
         uniforms = engine.uniforms.action[:, run]
-        game = Game(losses, GOSSIP.matrix.toarray(), NETWORK.distances(), planar(ARMS), uniforms)
+        game = Game(
+            losses, GOSSIP.matrix.toarray(), NETWORK.distances().astype(int), planar(ARMS), uniforms
+        )
         truth = ORACLES[name].play(game)
         np.testing.assert_array_equal(engine.action[:, run], truth.action)
         np.testing.assert_allclose(engine.distribution[:, run], truth.p, rtol=0, atol=1e-10)

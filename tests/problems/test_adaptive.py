@@ -119,9 +119,10 @@ def test_what_cannot_be_watched_over(name: str) -> None:
 
 def test_no_losses_without_arms() -> None:
     problem = fb.problems.crowded(BASE)
-    for ask in (lambda: problem.losses(3), lambda: problem.block(3, 4)):
-        with pytest.raises(TypeError, match="no losses at round 3 that arms do not decide"):
-            ask()
+    with pytest.raises(TypeError, match="no losses at round 3 that arms do not decide"):
+        problem.losses(3)
+    with pytest.raises(TypeError, match="no losses at round 3 that arms do not decide"):
+        problem.block(3, 4)
     with pytest.raises(ValueError, match="scale the problem inside"):
         fb.problems.scaled(problem, 0, 2)
 
