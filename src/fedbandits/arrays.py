@@ -95,6 +95,8 @@ def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
 def expectation(p: Array, values: Array) -> Array:
     """⟨p, values⟩, of a number for each arm: `[K, ...]` and `[K]` -> `[...]`.
 
+    The values may have further axes, as many as p, along which they differ: `[K, R, 1]`, say.
+
     Example:
         >>> import numpy as np
         >>> float(expectation(np.array([0.25, 0.75]), np.array([1.0, 2.0])))
@@ -102,7 +104,7 @@ def expectation(p: Array, values: Array) -> Array:
     """
     xp = p.__array_namespace__()
     if p.shape[0] > _UNROLLED_ARMS:
-        return (p * values.reshape((-1,) + (1,) * (p.ndim - 1))).sum(axis=0)
+        return (p * values.reshape(values.shape + (1,) * (p.ndim - values.ndim))).sum(axis=0)
     return materialised(functools.reduce(xp.add, [p[k] * values[k] for k in range(p.shape[0])]))
 
 

@@ -19,6 +19,7 @@ from .conditions import Conditions
 from .preparation import Game
 from .pytrees import register
 from .rounds import Carry, Chunk, play_chunk
+from .watching import first_memory
 
 Over = Literal["algorithms", "draws"]
 
@@ -109,6 +110,9 @@ def batch_of_draws(first: Game, problems: Sequence[Problem]) -> Batch:
     checks.seed32(first.seed + draws - 1, "seed + draws - 1")
     seeds = np.arange(first.seed, first.seed + draws).astype(np.uint32)
     carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), first.carry)
+    runs, dtype = first.where.runs, first.config["dtype"]
+    memories = [first_memory(problem, runs, dtype) for problem in problems]
+    carry = carry._replace(memory=_stacked(memories))
     return Batch((first,), draws, "draws", first.algorithm, _stacked(problems), carry, seeds)
 
 

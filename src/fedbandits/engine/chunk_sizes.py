@@ -53,7 +53,7 @@ def chunking(problem: Problem, runs: int, draws: int = 1) -> Chunking:
         most = max(1, min(most, MOST_LOSSES_HELD // losses))
     rounds = _even(problem.horizon, most)
     stretch = _even(rounds, min(rounds, held))
-    ahead = stretch * losses <= MOST_LOSSES_HELD
+    ahead = not problem.adaptive and stretch * losses <= MOST_LOSSES_HELD
     return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
 
 

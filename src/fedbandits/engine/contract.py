@@ -79,7 +79,8 @@ def _checked(
             )
     _check_leaves(algorithm)
     dtype = p.dtype
-    losses = jax.ShapeDtypeStruct((problem.arms, problem.agents), dtype)
+    shape = full if problem.adaptive else (problem.arms, problem.agents)
+    losses = jax.ShapeDtypeStruct(shape, dtype)
     uniforms = _uniforms.eval_shape(algorithm, conditions, t, *batch, dtype)
     after, _ = _round.eval_shape(algorithm, conditions, state, losses, uniforms, t)
     before = jax.eval_shape(lambda s: s, state)

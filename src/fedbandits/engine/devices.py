@@ -63,6 +63,8 @@ class Spread:
             axes = (*[None] * (len(shape) - 2), "runs", "agents")
         elif shape == (self.agents,):
             axes = ("agents",)
+        elif shape[:1] == (self.runs,):
+            axes = ("runs",)
         return NamedSharding(self.mesh, PartitionSpec(*axes))
 
 

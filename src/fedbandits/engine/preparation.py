@@ -27,9 +27,10 @@ from .contract import check_contract
 from .devices import Spread, one_per_core, spread
 from .liars import Liars, check_entries, checked_liars
 from .mixing import mixer
-from .purity import check_called, check_traced
+from .purity import check_adaptive, check_called, check_traced
 from .rounds import Carry
 from .under_way import first_state, own_state
+from .watching import first_memory
 
 one_per_core()
 
@@ -105,7 +106,8 @@ def prepare(
     with interrupts.calm(), playing_on(where.platform):  # from here on JAX traces
         pytrees.register(algorithm)
         pytrees.register(problem)
-        _check_problem(problem)
+        memory = first_memory(problem, runs, dtype)
+        _check_problem(problem, memory)
         mix = mixer(gossip, algorithm, dtype)
         conditions = Conditions(mix, privacy, tuple(lying), tuple(lying.values()))
         pytrees.register(conditions)
@@ -121,8 +123,8 @@ def prepare(
         gossip,
         algorithm,
         conditions,
-        Carry(state, np.zeros(problem.agents, dtype)),
-        Record(problem.horizon, runs, problem.agents, problem.arms),
+        Carry(state, np.zeros(problem.agents, dtype), memory),
+        Record(problem.horizon, runs, problem.agents, problem.arms, own_losses=problem.adaptive),
         sent,
         config,
         where,
@@ -239,9 +241,11 @@ def _check_names(problem: Problem, gossip: Gossip | None) -> None:
     )
 
 
-def _check_problem(problem: Problem) -> None:
+def _check_problem(problem: Problem, memory: Any) -> None:
     """What can be known of the losses before the run."""
-    if problem.traced:
+    if problem.adaptive:
+        check_adaptive(problem, memory)
+    elif problem.traced:
         check_traced(problem)
     elif problem.check == "during":  # they are computed; what is stored is read and checked before
         check_called(problem)

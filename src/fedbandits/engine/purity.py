@@ -20,6 +20,9 @@ from fedbandits.problems.base import Problem, check_shape
 # Each is traced once for each kind of problem and size, not with every simulation.
 _losses = jax.jit(lambda problem, t: problem.losses(t))
 _once_more = jax.jit(lambda problem, t: problem.losses(t))
+_given = jax.jit(lambda problem, t, memory: problem.losses_given(t, memory))
+_given_again = jax.jit(lambda problem, t, memory: problem.losses_given(t, memory))
+_watch = jax.jit(lambda problem, memory, action, t: problem.watch(memory, action, t))
 
 _REMEDY = (
     "Draw with jax.random.fold_in(key, t), or pass host=True to fb.problems.from_function, which "
@@ -54,6 +57,59 @@ def check_traced(problem: Problem) -> None:
             f"{_REMEDY}. If they are meant to be constant, pass constant=True, or write "
             "`constant = True` in a class of your own"
         )
+
+
+def check_adaptive(problem: Any, memory: Any) -> None:
+    """Refuse a problem that watches but does not use what it saw, or keeps it otherwise each time.
+
+    Args:
+        problem: an `Adaptive`.
+        memory: what it remembers of all runs before round 1, `[R, ...]`.
+    """
+    before = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], _dtype(x)), memory)
+    if not jax.tree.leaves(before):
+        raise ValueError(
+            f"{problem.title}: memory is {before!r} and holds no array: what does it remember?"
+        )
+    t, action = (jax.ShapeDtypeStruct(shape, np.int32) for shape in ((), (problem.agents,)))
+    try:
+        one, other = (f.trace(problem, t, before) for f in (_given, _given_again))
+        after = _watch.eval_shape(problem, before, action, t)
+    except TypeError as error:
+        raise TypeError(
+            f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} Take "
+            "array functions from jax.numpy"
+        ) from error
+    check_shape(one.out_info.shape, problem)
+    if _constants(one.jaxpr) != _constants(other.jaxpr):
+        raise ValueError(
+            f"{problem.title}: the losses of one round differ when asked for again: they use "
+            "random numbers, or something else that changes, from outside JAX, which would keep "
+            "those of one moment for all rounds. Draw with jax.random.fold_in(key, t)"
+        )
+    _, used = dce_jaxpr(one.jaxpr.jaxpr, [True])
+    if not any(used[-len(jax.tree.leaves(before)) :]):
+        raise ValueError(
+            f"{problem.title}: the losses do not depend on what is remembered; if they depend on "
+            "the round alone, take fb.problems.from_function"
+        )
+    kinds: list[Any] = [jax.tree.structure(tree) for tree in (before, after)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"{problem.title}: watch gives {after}; expected, as in memory, {before}")
+    for (path, new), old in zip(
+        jax.tree.leaves_with_path(after), jax.tree.leaves(before), strict=True
+    ):
+        if new.shape != old.shape or not np.can_cast(new.dtype, old.dtype, "same_kind"):
+            raise ValueError(
+                f"{problem.title}: watch changes memory{jax.tree_util.keystr(path)} from "
+                f"{old.dtype}{list(old.shape)} to {new.dtype}{list(new.shape)}; a memory keeps "
+                "its shapes and types"
+            )
+
+
+def _dtype(x: Any) -> Any:
+    """As JAX has it: of 32 bits, outside the scope of 64."""
+    return jax.dtypes.canonicalize_dtype(x.dtype)
 
 
 def check_called(problem: Problem) -> None:

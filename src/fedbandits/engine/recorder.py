@@ -55,20 +55,30 @@ def into_records(batch: Batch, first: int, every: Curves, sums: AgentTotals) -> 
     """Check a chunk and add it to the records of the games."""
     for place, game in enumerate(batch.games):
         curves, totals = batch.part((every, sums), place)
-        refuse_invalid(game.problem, first, curves.valid)
+        refuse_invalid(game.problem, first, curves)
         refuse_nan(game.algorithm, first, curves.expected)
         game.record.add(first, curves, totals)
 
 
-def refuse_invalid(problem: Problem, first: int, valid: np.ndarray[Any, Any]) -> None:
-    """Refuse rounds with losses outside [0, 1], `[C]`."""
-    if not valid.all():
-        t = first + int(np.argmin(valid))
+def refuse_invalid(problem: Problem, first: int, curves: Curves) -> None:
+    """Refuse rounds with losses outside [0, 1]."""
+    if not curves.valid.all():
+        row = int(np.argmin(curves.valid))
+        t = first + row
+        if curves.invalid is not None:
+            raise ValueError(_invalid_in_run(problem, t, *(x[row] for x in curves.invalid)))
         check_losses(problem.block(t, t), t, problem)
         raise ValueError(
             f"{problem.title}: round {t} had losses outside [0, 1] in the compiled run but not "
             "when asked again; the function must be a pure function of the round"
         )
+
+
+def _invalid_in_run(problem: Any, t: int, place: int, loss: float) -> str:
+    """What was wrong in a run of a problem that watches."""
+    run, v, i = np.unravel_index(place, (np.iinfo(np.int32).max, problem.agents, problem.arms))
+    cell = problem.in_run(int(run), t, int(v), int(i))
+    return f"{problem.title}: {cell} is {problem.out_of_range(float(loss))}"
 
 
 def refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:

@@ -13,11 +13,12 @@ from fedbandits.arrays import Array, expectation, sample, taken
 from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
-from fedbandits.results.record import AgentTotals, Curves
+from fedbandits.results.record import AgentTotals, Curves, Invalid
 
 from .conditions import Conditions
 from .devices import Spread
 from .under_way import moved_on, own_state, relay
+from .watching import losses_given, watched
 
 _traces = 0
 
@@ -61,24 +62,28 @@ class Carry(NamedTuple):
     Attributes:
         state: the algorithm's state.
         excess: run-averaged expected loss of each agent so far, less its mean over agents, `[N]`.
+        memory: what a problem that watches remembers of each run, `[R, ...]`; None of others.
     """
 
     state: Any
     excess: Array
+    memory: Any = None
 
 
 class Losses(NamedTuple):
     """The losses of a round.
 
     Attributes:
-        values: `[K, N]`.
-        mean: over agents, ℓ̄_t(i), `[K]`.
+        values: `[K, N]`; of a problem that watches `[K, R, N]`.
+        mean: over agents, ℓ̄_t(i), `[K]` or `[K, R]`.
         valid: whether all were in [0, 1]; always true where they are not checked.
+        invalid: the first that was not, of a problem that watches, where they are checked.
     """
 
     values: Array
     mean: Array
     valid: Array
+    invalid: Invalid | None = None
 
 
 class Plays(NamedTuple):
@@ -87,14 +92,16 @@ class Plays(NamedTuple):
     Attributes:
         action: the arms played, `[C, R, N]`.
         expected: expected loss ⟨p_t, ℓ̄_t⟩ of every agent, `[C, R, N]`.
-        arm_loss: ℓ̄_t(i), `[C, K]`.
+        arm_loss: ℓ̄_t(i), `[C, K]`; of a problem that watches `[C, K, R]`.
         valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
+        invalid: the first of each round that was not, `[C]`, where it is looked for.
     """
 
     action: Array
     expected: Array
     arm_loss: Array
     valid: Array
+    invalid: Invalid | None
 
 
 def draw_uniforms(
@@ -133,7 +140,7 @@ def play_round(
         algorithm: what each agent does.
         conditions: how messages are combined, who lies, which losses are blurred.
         state: the algorithm's state before the round.
-        losses: `[K, N]`.
+        losses: `[K, N]`, or `[K, R, N]` where every run has its own.
         uniforms: the round's randomness.
         t: the round.
 
@@ -145,7 +152,7 @@ def play_round(
     if on_cpu() and uniforms.action.size < 2**18:
         p = jax.lax.optimization_barrier(p)  # held, where that costs little memory
     action = sample(p, uniforms.action)
-    everyone = jnp.broadcast_to(losses[:, None, :], p.shape)
+    everyone = losses if losses.ndim == 3 else jnp.broadcast_to(losses[:, None, :], p.shape)
     feedback = everyone if algorithm.feedback == "full" else taken(everyone, action)
     if conditions.privacy is not None:
         feedback = conditions.privacy.respond(feedback, uniforms.response)
@@ -241,7 +248,7 @@ class _Loop(NamedTuple):
         self, before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]
     ) -> tuple[tuple[Carry, AgentTotals], Curves]:
         """A stretch of rounds: what is known before is made at once, what they leave summed up."""
-        (state, excess), totals = before
+        (state, excess, memory), totals = before
         times, given = now
         dtype = excess.dtype
         uniforms = jax.vmap(
@@ -253,31 +260,37 @@ class _Loop(NamedTuple):
         if given is not None:
             known = jax.vmap(lambda raw: self.as_losses(raw, dtype))(given)
         elif self.chunk.ahead:
-            known = jax.vmap(lambda t: self.losses_of(t, dtype))(times)
-        state, (action, expected, found) = jax.lax.scan(
-            self.round, state, (times, uniforms, known), unroll=_unrolled()
+            known = jax.vmap(lambda t: self.losses_of(t, dtype, memory))(times)
+        (state, memory), (action, expected, found) = jax.lax.scan(
+            self.round, (state, memory), (times, uniforms, known), unroll=_unrolled()
         )
-        mean, valid = (known.mean, known.valid) if known is not None else found
-        excess, curves, added = sum_up(
-            Plays(action, expected, mean, valid), excess, self.conditions
-        )
-        return (Carry(state, excess), jax.tree.map(jnp.add, totals, added)), curves
+        about = known[1:] if known is not None else found
+        excess, curves, added = sum_up(Plays(action, expected, *about), excess, self.conditions)
+        return (Carry(state, excess, memory), jax.tree.map(jnp.add, totals, added)), curves
 
     def round(
-        self, state: Any, now: tuple[Array, RoundUniforms, Losses | None]
-    ) -> tuple[Any, tuple[Array, Array, Any]]:
+        self, before: tuple[Any, Any], now: tuple[Array, RoundUniforms, Losses | None]
+    ) -> tuple[tuple[Any, Any], tuple[Array, Array, Any]]:
         """One round, and what is kept of it."""
+        state, memory = before
         t, uniforms, known = now
         dtype = uniforms.action.dtype
-        values, mean, valid = self.losses_of(t, dtype) if known is None else known
-        state, play = play_round(self.algorithm, self.conditions, state, values, uniforms, t)
+        losses = self.losses_of(t, dtype, memory) if known is None else known
+        state, play = play_round(self.algorithm, self.conditions, state, losses.values, uniforms, t)
+        if memory is not None:
+            memory = watched(self.losses, memory, play.action, t)
         action = play.action.astype(_number(play.p.shape[0]))
         # What was known before the round need not be carried out of it.
-        found = (mean, valid) if known is None else None
-        return state, (action, expectation(play.p, mean), found)
+        found = losses[1:] if known is None else None
+        mean = losses.mean if memory is None else losses.mean[..., None]
+        return (state, memory), (action, expectation(play.p, mean), found)
 
-    def losses_of(self, t: Array, dtype: Any) -> Losses:
-        """The losses of round t, of a problem that can be traced."""
+    def losses_of(self, t: Array, dtype: Any, memory: Any) -> Losses:
+        """The losses of round t, of a problem that can be traced; given what it remembers."""
+        if memory is not None:
+            return self.as_losses(
+                jax.lax.optimization_barrier(losses_given(self.losses, t, memory)), dtype
+            )
         raw = jnp.asarray(self.losses.losses(t)).T
         if self.losses.binary:  # a byte each, where losses are kept at all
             raw = raw > 0
@@ -288,7 +301,16 @@ class _Loop(NamedTuple):
         """Losses `[K, N]` as they come, with their mean and whether they are in [0, 1]."""
         values = raw.astype(dtype)
         valid = ((raw >= 0) & (raw <= 1)).all() if self.chunk.checked else jnp.array(True)
-        return Losses(values, self.conditions.honest(values).mean(axis=1), valid)
+        # Nobody can ask a problem that watches again what its losses were.
+        invalid = _first_invalid(raw) if self.chunk.checked and raw.ndim == 3 else None
+        return Losses(values, self.conditions.honest(values).mean(axis=-1), valid, invalid)
+
+
+def _first_invalid(losses: Array) -> Invalid:
+    """The first loss outside [0, 1] by run, agent and arm, of losses `[K, R, N]`."""
+    in_order = jnp.moveaxis(losses, 0, 2).reshape(-1)
+    place = (~((in_order >= 0) & (in_order <= 1))).argmax().astype("int32")  # NaN fails both
+    return Invalid(place, in_order[place])
 
 
 def sum_up(
@@ -299,7 +321,7 @@ def sum_up(
     All rounds at once: in the loop each of these sums would be a small step of its own.
     """
     arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
-    incurred = jax.vmap(lambda losses, action: losses[action])(plays.arm_loss, plays.action)
+    incurred = _incurred(plays.arm_loss, plays.action)
     by_agent = plays.expected.mean(axis=1)
     mean = conditions.honest(by_agent).mean(axis=1, keepdims=True)
     excesses = excess + jnp.cumsum(by_agent - mean, axis=0)
@@ -311,8 +333,16 @@ def sum_up(
         _counts(action, arms).astype(dtype) / action.shape[2],
         conditions.honest(excesses).max(axis=1),
         plays.valid,
+        plays.invalid,
     )
     return excesses[-1], curves, AgentTotals(incurred.sum(axis=0), plays.expected.sum(axis=0))
+
+
+def _incurred(arm_loss: Array, action: Array) -> Array:
+    """The mean loss of the arms played, `[C, K]` or `[C, K, R]` and `[C, R, N] -> [C, R, N]`."""
+    if arm_loss.ndim == 3:
+        return jnp.take_along_axis(jnp.swapaxes(arm_loss, 1, 2), action, axis=2)
+    return jax.vmap(lambda losses, action: losses[action])(arm_loss, action)
 
 
 def _counts(action: Array, arms: int) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
@@ -54,7 +55,8 @@ def simulate_draws(
 
     Returns:
         `regret` and `expected_regret`, `[time, draw, run, agent]`, and `arm_loss`,
-        `[time, draw, arm]`; what is of liars is NaN.
+        `[time, draw, arm]`, or `[time, draw, arm, run]` of problems that watch; what is of liars is
+        NaN.
     """
     import xarray as xr
 
@@ -80,13 +82,14 @@ def simulate_draws(
     incurred, expected, arm_loss = (np.array(values) for values in zip(*sums.seen, strict=True))
     for totals in (incurred, expected):
         totals[..., list(first.conditions.liars)] = np.nan
-    best = arm_loss.min(axis=2)[:, :, None, None]
+    watched = problems[0].adaptive  # then every run has losses of its own, `[time, D, K, R]`
+    best = arm_loss.min(axis=2)[..., None] if watched else arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")
     return xr.Dataset(
         {
             "regret": (by_agent, incurred - best),
             "expected_regret": (by_agent, expected - best),
-            "arm_loss": (("time", "draw", "arm"), arm_loss),
+            "arm_loss": (("time", "draw", "arm", *["run"] * watched), arm_loss),
         },
         coords={"time": ends},
     )
@@ -106,7 +109,8 @@ class _Sums:
     def add(self, first: int, curves: Curves, totals: AgentTotals) -> None:
         """Check and add the chunk whose first round is `first`."""
         for draw in np.flatnonzero(~curves.valid.all(axis=1)).tolist():
-            refuse_invalid(self._problems[draw], first, curves.valid[draw])
+            part = jax.tree.map(lambda leaf, draw=draw: leaf[draw], curves)
+            refuse_invalid(self._problems[draw], first, part)
         refuse_nan(self._algorithm, first, np.concatenate(curves.expected, axis=1))
         rounds = curves.valid.shape[1]
         arm_loss = curves.arm_loss.sum(axis=1, dtype=np.float64)

@@ -17,8 +17,9 @@ from fedbandits.problems.base import Problem
 from .conditions import Conditions
 from .liars import Liars
 from .preparation import DType, precision, prepare
-from .rounds import RoundUniforms, draw_uniforms, play_round
+from .rounds import Carry, RoundUniforms, draw_uniforms, play_round
 from .under_way import own_state
+from .watching import losses_given, watched
 
 
 class Trajectory(NamedTuple):
@@ -29,12 +30,14 @@ class Trajectory(NamedTuple):
         action: a_t^v, `[T, R, N]`.
         messages: what each agent sent, lies included, by leaf, `[T, R, N, K]`.
         uniforms: the randomness used: `[T, R, N]` for actions, and what else there was.
+        losses: ℓ_t^v(i), `[T, R, N, K]`; the same in all runs unless the problem watches.
     """
 
     distribution: np.ndarray[Any, Any]
     action: np.ndarray[Any, Any]
     messages: dict[str, np.ndarray[Any, Any]]
     uniforms: RoundUniforms
+    losses: np.ndarray[Any, Any]
 
 
 def trajectory(
@@ -61,16 +64,28 @@ def trajectory(
             privacy=privacy,
             liars=liars,
         )
-        losses = problem.block(1, problem.horizon).astype(dtype)
+        given: Any = problem
+        if not problem.adaptive:
+            given = problem.block(1, problem.horizon).astype(dtype)
         kept = _play(
-            game.algorithm, game.conditions, game.carry.state, losses, np.uint32(seed), runs=runs
+            game.algorithm,
+            game.conditions,
+            game.carry,
+            given,
+            np.uint32(seed),
+            runs=runs,
+            horizon=problem.horizon,
         )
-        p, action, messages, uniforms = jax.tree.map(np.asarray, kept)
+        p, action, messages, losses, uniforms = jax.tree.map(np.asarray, kept)
+    losses = losses.reshape(problem.horizon, problem.arms, -1, problem.agents)
     return Trajectory(
         np.moveaxis(p, 1, -1),
         action,
         {name: np.moveaxis(leaf, 1, -1) for name, leaf in messages.items()},
         uniforms,
+        np.broadcast_to(
+            np.moveaxis(losses, 1, -1), (problem.horizon, runs, problem.agents, problem.arms)
+        ),
     )
 
 
@@ -86,35 +101,57 @@ def play_given(
     Returns:
         distributions `[T, K, R, N]`, actions `[T, R, N]` and messages `[T, M, R, N]` by leaf.
     """
-    times = jnp.arange(1, losses.shape[0] + 1, dtype="int32")
+    *kept, _ = play_rounds(algorithm, conditions, Carry(state, None), losses, uniforms)
+    return tuple(kept)
 
-    def step(before: Any, now: tuple[Array, Array, RoundUniforms]) -> tuple[Any, Any]:
-        t, table, drawn = now
-        after, play = play_round(algorithm, conditions, before, table.T, drawn, t)
+
+def play_rounds(
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    start: Carry,
+    losses: Problem | Array,
+    uniforms: RoundUniforms,
+) -> Any:
+    """`play_given`, with losses `[T, K, N]`, or `[T, K, R, N]` of a problem that watches."""
+    times = jnp.arange(1, uniforms.action.shape[0] + 1, dtype="int32")
+    tables = None if isinstance(losses, Problem) else losses
+
+    def step(
+        before: tuple[Any, Any], now: tuple[Array, Array | None, RoundUniforms]
+    ) -> tuple[Any, Any]:
+        (state, memory), (t, table, drawn) = before, now
+        if table is None:
+            values = losses_given(losses, t, memory).astype(drawn.action.dtype)
+        else:
+            values = table.T
+        after, play = play_round(algorithm, conditions, state, values, drawn, t)
+        if memory is not None:
+            memory = watched(losses, memory, play.action, t)
         sent = {
             name: conditions.told(algorithm.leaves[name], leaf, t)
-            for name, leaf in algorithm.message(own_state(before)).items()
+            for name, leaf in algorithm.message(own_state(state)).items()
         }
-        return after, (play.p, play.action, sent)
+        return (after, memory), (play.p, play.action, sent, values)
 
-    return jax.lax.scan(step, state, (times, losses, uniforms))[1]
+    return jax.lax.scan(step, (start.state, start.memory), (times, tables, uniforms))[1]
 
 
 def _scan(
     algorithm: AnyAlgorithm,
     conditions: Conditions,
-    state: Any,
-    losses: Array,
+    start: Carry,
+    losses: Problem | Array,
     seed: Array,
     *,
     runs: int,
+    horizon: int,
 ) -> Any:
-    horizon, agents, _ = losses.shape
     times = jnp.arange(1, horizon + 1, dtype="int32")
+    (agents,), dtype = start.excess.shape, start.excess.dtype
     uniforms = jax.vmap(
-        lambda t: draw_uniforms(algorithm, conditions, seed, t, runs, agents, losses.dtype)
+        lambda t: draw_uniforms(algorithm, conditions, seed, t, runs, agents, dtype)
     )(times)
-    return *play_given(algorithm, conditions, state, losses, uniforms), uniforms
+    return *play_rounds(algorithm, conditions, start, losses, uniforms), uniforms
 
 
-_play = jax.jit(_scan, static_argnames=("runs",))
+_play = jax.jit(_scan, static_argnames=("runs", "horizon"))

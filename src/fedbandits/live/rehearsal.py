@@ -48,6 +48,11 @@ class Rehearsal:
             raise TypeError(f"problem must be one of fb.problems, not {self.problem!r}")
         if not isinstance(self.federation, Federation):
             raise TypeError(f"federation must be an fb.live.Federation, not {self.federation!r}")
+        if self.problem.adaptive:
+            raise ValueError(
+                f"{self.problem.title} watches the arms of all agents in every round, and agents "
+                "who live apart have no round in common; play it with fb.simulate"
+            )
         if self.problem.arms != len(self.federation.arms):
             raise ValueError(
                 f"the problem has {self.problem.arms} arms, and the federation "

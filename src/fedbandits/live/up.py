@@ -123,6 +123,11 @@ def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
             f"demo: the problem has {problem.agents} agents and {problem.arms} arms, and the "
             f"federation {len(federation.members)} and {len(federation.arms)}"
         )
+    if problem.adaptive:
+        raise ValueError(
+            f"demo: {problem.title} watches the arms of all agents in every round, and agents who "
+            "live apart have no round in common; play it with fb.simulate"
+        )
     table = problem.block(1, problem.horizon)
     return lambda t, agent, arm: float(table[(t - 1) % len(table), agent, arm])
 

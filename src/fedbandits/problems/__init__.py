@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 
+from .adaptive import Adaptive, adaptive
 from .base import Problem
+from .cache import warming_cache
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
+from .crowd import crowded
 from .delayed import delayed_experts
+from .favourite import hit_favourite
 from .function import from_function
 from .heterogeneous import heterogeneous
 from .linear import linear
@@ -26,23 +30,31 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "from_table": from_table,
     "from_tensor": from_tensor,
     "scaled": scaled,
+    "hit_favourite": hit_favourite,
+    "warming_cache": warming_cache,
+    "crowded": crowded,
 }
-"""The problems a configuration file can name; `from_function` takes a Python object."""
+"""The problems a configuration file can name; `from_function`, `adaptive` take objects."""
 
 __all__ = [
     "REGISTRY",
+    "Adaptive",
     "Problem",
     "activated_bernoulli",
+    "adaptive",
     "bernoulli",
+    "crowded",
     "delayed_experts",
     "fixed_activation",
     "from_function",
     "from_table",
     "from_tensor",
     "heterogeneous",
+    "hit_favourite",
     "linear",
     "movielens",
     "movielens_generated",
     "scaled",
     "switching",
+    "warming_cache",
 ]

@@ -1,4 +1,4 @@
-"""What a problem is: the oblivious adversary, as a pure function of the round."""
+"""What a problem is: an adversary, as a pure function of the round unless it watches."""
 
 from __future__ import annotations
 
@@ -49,6 +49,9 @@ class Problem(ABC):
 
     constant: ClassVar[bool] = False
     """Whether losses are meant to be the same in every round; unless set, such ones are refused."""
+
+    adaptive: ClassVar[bool] = False
+    """Whether losses depend on the arms played before: see `problems.adaptive.Adaptive`."""
 
     @property
     def check(self) -> Check:

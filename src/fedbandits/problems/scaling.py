@@ -140,6 +140,10 @@ def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) 
             f"{problem.title} is scaled already, from [{problem.low:g}, {problem.high:g}] to "
             "losses in [0, 1]: give low and high once, a table's to from_table"
         )
+    if problem.adaptive:
+        raise ValueError(
+            f"{problem.title} watches what agents play, and is not scaled: scale the problem inside"
+        )
     for name, limit in (("low", low), ("high", high)):
         checks.number(limit, name)
     if not isinstance(rewards, bool):

@@ -28,6 +28,15 @@ _REMARK = 48
 """Characters of a remark in a printed line."""
 
 
+def check_fixed(result: Result) -> None:
+    """Refuse losses of which no theorem here speaks."""
+    if result.watched:
+        raise ValueError(
+            f"the losses of {result.config['problem']['name']} depended on the arms played, and "
+            "the paper's bounds are for losses fixed in advance: there is none to show"
+        )
+
+
 def gossip_of(result: Result) -> Gossip:
     """The gossip of a result: its own, or made anew from the configuration of a loaded one."""
     if result.gossip is not None:

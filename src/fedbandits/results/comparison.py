@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -194,6 +195,10 @@ def compare(*results: Result | Mapping[str, Result]) -> Comparison:
     All must have faced the same losses, at the same times, in as many runs. With the same seed the
     agents' randomness is shared too, which is what makes the interval narrow.
 
+    Of a problem that watches it is enough that it is the same: each regret is then against the
+    losses that came of its own arms, and a smaller regret may go with a larger loss. The loss is
+    `result.dataset.regret + result.dataset.arm_loss.min("arm")`.
+
     Args:
         results: two or more, the one in question first; or a mapping from names to results.
 
@@ -229,6 +234,12 @@ def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
             )
     if a.attrs["against"] != b.attrs["against"]:
         raise ValueError(f"of {both} one is against the current best arm and one against the final")
+    if all("run" in data["arm_loss"].dims for data in (a, b)):
+        # They watch: the same problem, though what came of it depends on who played.
+        ours, theirs = (json.loads(data.attrs["config"])["problem"] for data in (a, b))
+        if ours != theirs:
+            raise ValueError(f"{both} did not face the same problem, but {ours} and {theirs}")
+        return
     x, y = a["arm_loss"], b["arm_loss"]
     # Sums of the same losses, up to the rounding of another dtype or chunk length.
     if x.shape != y.shape or not np.allclose(x, y, rtol=1e-5, atol=1e-5):

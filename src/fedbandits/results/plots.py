@@ -125,8 +125,9 @@ def plot_regret(
 
 def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
     """The paper's lower and upper bound beside a regret curve, on a logarithmic axis."""
-    from .bounds_table import bound_curves, checked, gossip_of
+    from .bounds_table import bound_curves, check_fixed, checked, gossip_of
 
+    check_fixed(result)
     matrix = checked(result, gossip) if gossip else gossip_of(result)
     times, curves = bound_curves(result, matrix)
     for style, (name, curve) in zip(("--", "-."), curves.items(), strict=False):
@@ -275,7 +276,8 @@ def _what_bands_cover(results: Mapping[str, Result]) -> list[str]:
     samples = sorted({result.sample for result in results.values()} - {("run", 1)})
     if not samples:
         return []
-    of = {"run": "runs on fixed losses", "draw": "draws of the losses"}
+    watched = any(result.watched for result in results.values())
+    of = {"run": "runs" if watched else "runs on fixed losses", "draw": "draws of the losses"}
     counts = {
         over: " or ".join(str(count) for other, count in samples if other == over)
         for over, _ in samples

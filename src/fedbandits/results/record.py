@@ -20,7 +20,8 @@ def check_runs(runs: Any, problem: Problem) -> int:
     """R >= 1, refused if what is recorded of so many runs cannot be held."""
     number = checks.whole(runs, "runs", least=1, most=checks.INT32)
     points = min(problem.horizon, RECORDED)
-    numbers = number * (points * problem.arms + 2 * problem.agents)
+    curves = 2 if problem.adaptive else 1  # how often an arm was played; what it cost in this run
+    numbers = number * (curves * points * problem.arms + 2 * problem.agents)
     checks.fits(8 * numbers, f"what is recorded of {number:,} runs")
     return number
 
@@ -38,17 +39,30 @@ def recorded_rounds(horizon: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return -(-np.arange(1, points + 1, dtype=np.int64) * horizon // points)
 
 
+class Invalid(NamedTuple):
+    """The first loss of a round that is outside [0, 1], where every run has losses of its own.
+
+    Attributes:
+        place: counted by run, agent and arm; 0 where there is none.
+        loss: its value.
+    """
+
+    place: Array
+    loss: Array
+
+
 class Curves(NamedTuple):
     """What is kept of every round, losses being averaged over all agents as in the paper.
 
     Attributes:
         incurred: mean over agents of the loss of the arm played, `[C, R]`.
         expected: mean over agents of the expected loss ⟨p_t, ℓ̄_t⟩, `[C, R]`.
-        arm_loss: ℓ̄_t(i), `[C, K]`.
+        arm_loss: ℓ̄_t(i), `[C, K]`; `[C, K, R]` where every run has losses of its own.
         frequency: share of agents that played each arm, `[C, K, R]`.
         worst_excess: the largest excess of an agent: its expected loss so far less the agents'
             mean, `[C]`.
         valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
+        invalid: the first of each round that was not, `[C]`, where it cannot be found otherwise.
     """
 
     incurred: Array
@@ -57,6 +71,7 @@ class Curves(NamedTuple):
     frequency: Array
     worst_excess: Array
     valid: Array
+    invalid: Invalid | None = None
 
 
 class AgentTotals(NamedTuple):
@@ -70,19 +85,29 @@ class Record:
     """Cumulative losses, at the recorded rounds and so far.
 
     Every field is an array, so that a checkpoint is `vars(record)`.
+
+    Args:
+        horizon: T.
+        runs: R.
+        agents: N.
+        arms: K.
+        own_losses: whether every run has losses of its own.
     """
 
-    def __init__(self, horizon: int, runs: int, agents: int, arms: int) -> None:
+    def __init__(
+        self, horizon: int, runs: int, agents: int, arms: int, *, own_losses: bool = False
+    ) -> None:
         self.times = recorded_rounds(horizon)
         points = len(self.times)
         self.incurred = np.zeros((points, runs))
         self.expected = np.zeros((points, runs))
-        self.arm_loss = np.zeros((points, arms))
+        losses = (arms, runs) if own_losses else (arms,)
+        self.arm_loss = np.zeros((points, *losses))
         self.plays = np.zeros((points, arms, runs))
         self.worst_excess = np.zeros(points)
         self.incurred_so_far = np.zeros(runs)
         self.expected_so_far = np.zeros(runs)
-        self.arm_loss_so_far = np.zeros(arms)
+        self.arm_loss_so_far = np.zeros(losses)
         self.plays_so_far = np.zeros((arms, runs))
         self.agent_incurred = np.zeros((runs, agents))
         self.agent_expected = np.zeros((runs, agents))

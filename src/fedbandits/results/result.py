@@ -91,12 +91,16 @@ class Result:
     - `expected_regret[run, time]`: the same from the distributions, ⟨p_t, ℓ̄_t⟩: less noise
     - `worst_regret[time]`: the largest over agents of the run-averaged expected regret
     - `agent_regret[run, agent]` and `agent_expected_regret[run, agent]`: at T
-    - `arm_loss[time, arm]`: cumulative mean loss of each arm
+    - `arm_loss[time, arm]`: cumulative mean loss of each arm; `arm_loss[run, time, arm]` where the
+      problem watches what agents play, so that every run has losses of its own
     - `arm_frequency[run, time, arm]`: share of plays up to then
     - `recommended_arm[run, agent]`: what the agent would most likely play in round T + 1 (a random
       one of equals)
 
     Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
+
+    Where the problem watches, regret is against the losses as they came in each run: see
+    `fb.problems.Adaptive`.
 
     All runs share one loss draw, so bands cover the agents' own randomness. With
     `fb.simulate(..., draws=10)` each variable has a first dimension `draw`, and bands are over it.
@@ -144,6 +148,11 @@ class Result:
         return "; ".join(said) or None
 
     @property
+    def watched(self) -> bool:
+        """Whether the losses depended on the arms played, so that every run had its own."""
+        return "run" in self.dataset["arm_loss"].dims
+
+    @property
     def label(self) -> str:
         """The algorithm's name."""
         return str(self.config["algorithm"]["name"])
@@ -158,13 +167,15 @@ class Result:
     def best_arm(self) -> BestArm:
         """The best arm in hindsight, how far it is ahead, and how many agents recommend it.
 
+        Where every run has losses of its own, the best on average over runs.
+
         Example:
             >>> import fedbandits as fb
             >>> problem = fb.problems.bernoulli([0.0, 1.0], horizon=200, agents=3)
             >>> fb.simulate(problem, fb.Exp3(), runs=2).best_arm
             BestArm(arm 0, its mean loss 1 below arm 1's; recommended by 100% of agents and runs)
         """
-        total = _over_draws(self.dataset["arm_loss"].isel(time=-1))
+        total = _over_runs(_over_draws(self.dataset["arm_loss"].isel(time=-1)))
         mean = total / int(self.dataset["time"][-1])
         best, second = (int(arm) for arm in mean.to_numpy().argsort(kind="stable")[:2])
         chosen = self.dataset["recommended_arm"]
@@ -190,12 +201,16 @@ class Result:
 
     @property
     def uniform_regret(self) -> float:
-        """The regret at T of uniform play on the same losses: exact, it needs no run."""
+        """The regret at T of uniform play on the same losses: exact, it needs no run.
+
+        Of a problem that watches: on the losses as they came, the mean over runs. Had all played
+        uniformly, it would have seen other arms.
+        """
         return float(self._uniform.mean())
 
     @property
     def _uniform(self) -> xr.DataArray:
-        """Uniform play's regret at T: one number, or one for each draw of the losses."""
+        """Uniform play's regret at T, of each draw of the losses: of runs too, if they differ."""
         arm_loss = self.dataset["arm_loss"].isel(time=-1)
         return arm_loss.mean("arm") - arm_loss.min("arm")
 
@@ -213,7 +228,8 @@ class Result:
         """Regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
 
         The worst agent is the one with the largest run-averaged expected regret. Uniform play's
-        regret is exact on given losses: it needs no run.
+        regret is exact on given losses: it needs no run. Of a problem that watches, it is on the
+        losses as they came.
         """
         import pandas as pd
 
@@ -224,10 +240,12 @@ class Result:
             "mean agent, expected": band(data["expected_regret"].isel(time=-1)),
             f"worst agent ({self.worst_agent}), expected": band(worst),
         }
-        if "draw" in data.dims:
+        if self.watched:
+            rows["uniform play, on these losses"] = band(self._uniform)
+        elif "draw" in data.dims:
             rows["uniform play"] = band(self._uniform)
         table = {name: [float(x) for x in interval] for name, interval in rows.items()}
-        if "draw" not in data.dims:
+        if not self._uniform.dims:
             table["uniform play, exact"] = [self.uniform_regret] * 3
         return pd.DataFrame.from_dict(
             table, orient="index", columns=["regret", "low 95%", "high 95%"]
@@ -241,8 +259,8 @@ class Result:
         if which == data.attrs["against"]:
             return self
         shift = _best(data["arm_loss"], data.attrs["against"]) - _best(data["arm_loss"], which)
-        curves = ("regret", "expected_regret", "worst_regret")
-        changed = data.assign({name: data[name] + shift for name in curves})
+        changed = data.assign({name: data[name] + shift for name in ("regret", "expected_regret")})
+        changed = changed.assign(worst_regret=data["worst_regret"] + _over_runs(shift))
         return Result(changed.assign_attrs(against=which), self.gossip)
 
     def plot(
@@ -284,8 +302,9 @@ class Result:
         Returns:
             a DataFrame with the columns `value` and `remark`, whose remarks print whole.
         """
-        from .bounds_table import bounds_table, checked, gossip_of
+        from .bounds_table import bounds_table, check_fixed, checked, gossip_of
 
+        check_fixed(self)
         return bounds_table(self, checked(self, gossip) if gossip else gossip_of(self))
 
     def to_pandas(self) -> pd.DataFrame:
@@ -412,16 +431,22 @@ def build_result(
 
     runs, agents = recommended.shape
     arms = record.arm_loss.shape[1]
-    best = record.arm_loss.min(axis=1)
+    own_losses = record.arm_loss.ndim == 3
+    # Along the runs too: one value for all, or one for each.
+    best = record.arm_loss.min(axis=1).reshape(len(record.times), -1)
     spent = record.expected.mean(axis=1) + record.worst_excess
     data = xr.Dataset(
         {
-            "regret": (("run", "time"), (record.incurred - best[:, None]).T),
-            "expected_regret": (("run", "time"), (record.expected - best[:, None]).T),
-            "worst_regret": ("time", spent - best),
-            "agent_regret": (("run", "agent"), record.agent_incurred - best[-1]),
-            "agent_expected_regret": (("run", "agent"), record.agent_expected - best[-1]),
-            "arm_loss": (("time", "arm"), record.arm_loss),
+            "regret": (("run", "time"), (record.incurred - best).T),
+            "expected_regret": (("run", "time"), (record.expected - best).T),
+            "worst_regret": ("time", spent - best.mean(axis=1)),
+            "agent_regret": (("run", "agent"), record.agent_incurred - best[-1][:, None]),
+            "agent_expected_regret": (("run", "agent"), record.agent_expected - best[-1][:, None]),
+            "arm_loss": (
+                (("run", "time", "arm"), record.arm_loss.transpose(2, 0, 1))
+                if own_losses
+                else (("time", "arm"), record.arm_loss)
+            ),
             "arm_frequency": (
                 ("run", "time", "arm"),
                 (record.plays / record.times[:, None, None]).transpose(2, 0, 1),
@@ -450,6 +475,11 @@ def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:
     if against == "current":
         return arm_loss.min("arm")
     return arm_loss.isel(arm=arm_loss.isel(time=-1, drop=True).argmin("arm"))
+
+
+def _over_runs(values: xr.DataArray) -> xr.DataArray:
+    """The mean over runs, where each has its own."""
+    return values.mean("run") if "run" in values.dims else values
 
 
 def _over_draws(values: xr.DataArray) -> xr.DataArray:

@@ -56,6 +56,7 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
         raise TypeError(f"variables must be a list of names: write [{variables!r}]")
     wanted = {name: _dimensions(name, manifest) for name in _wanted(variables)}
     cells = _read(Path(folder), manifest, wanted)
+    wanted |= _own_losses(wanted, [values for values, _ in cells.values()])
     coordinates, left_out = _common([values for values, _ in cells.values()])
     sizes = [len(axis.values) for axis in manifest.axes]
     dimensions = [axis.names[0] for axis in manifest.axes]
@@ -106,7 +107,7 @@ def _read(
     for path, fault in status.damaged:
         warnings.warn(f"{path} {fault}; its cell counts as missing", stacklevel=3)
     names = {FINAL.get(name, name) for name in wanted}
-    names.update(dimension for inner in wanted.values() for dimension in inner)
+    names.update(("run",), *wanted.values())
     cells: dict[Position, tuple[Values, str]] = {}
     for cell in status.done:
         path = store.cell_path(folder, cell.hash)
@@ -125,6 +126,23 @@ def _read(
             f"{store.shown_command(manifest, folder)}"
         )
     return cells
+
+
+def _own_losses(
+    wanted: Mapping[str, tuple[str, ...]], cells: Sequence[Values]
+) -> dict[str, tuple[str, ...]]:
+    """The dimensions of `arm_loss` where runs have losses of their own, in some cells at least.
+
+    In the other cells, whose problem does not watch, every run gets the same.
+    """
+    name = "arm_loss"
+    if name not in wanted or all(cell[name].ndim == len(wanted[name]) for cell in cells):
+        return {}
+    for cell in cells:
+        if cell[name].ndim == len(wanted[name]):
+            cell[name] = np.repeat(cell[name][..., None, :, :], len(cell["run"]), axis=-3)
+    *before, time, arm = wanted[name]
+    return {name: (*before, "run", time, arm)}
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> tuple[Values, str]:

@@ -1,0 +1,270 @@
+"""Adversaries who watch: losses that depend on the arms played before, in each run its own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from fedbandits.arrays import Array
+from fedbandits.common import checks
+from fedbandits.common.describe import Fresh, array_hash
+
+from .base import Check, Problem, check_shape, check_sizes
+
+static = {"static": True}
+
+_PLAYED = 64
+"""Functions are known by a hash of the losses of this many rounds, arms being played in turn."""
+
+
+class Adaptive(Problem):
+    """Losses in [0, 1] that depend on the round and on the arms that all agents played before it.
+
+    A subclass is a frozen dataclass like any problem, and says what happens in one run: `memory`,
+    `losses_given` and `watch`, with array functions of `jax.numpy`. Every run has a memory of its
+    own, so that no run knows of another. ℓ_t may depend on arms up to round t - 1, never on those
+    of round t.
+
+    The regret of a run is against the losses as they came in that run,
+    Σ_t ⟨p_t, ℓ̄_t⟩ - min_i Σ_t ℓ̄_t(i): what a fixed arm would have lost had the adversary done the
+    same. Against that arm it might have done something else, which policy regret would count and
+    this one does not. The paper's theorems are about losses fixed in advance, and say nothing here.
+
+    Example:
+        >>> from dataclasses import dataclass, field
+        >>> import jax.numpy as jnp
+        >>> @dataclass(frozen=True, eq=False, repr=False)
+        ... class Spiteful(Adaptive):
+        ...     '''An agent's last arm costs it 1, every other arm nothing.'''
+        ...     agents: int = field(metadata={"static": True})
+        ...     arms: int = field(metadata={"static": True})
+        ...     horizon: int = field(metadata={"static": True})
+        ...     def memory(self):
+        ...         return jnp.zeros((self.agents, self.arms))
+        ...     def losses_given(self, t, memory):
+        ...         return memory
+        ...     def watch(self, memory, action, t):
+        ...         return (action[:, None] == jnp.arange(self.arms)).astype(memory.dtype)
+        >>> import fedbandits as fb
+        >>> result = fb.simulate(Spiteful(2, 3, 20), fb.Exp3(), runs=4)
+        >>> result.dataset["arm_loss"].dims
+        ('run', 'time', 'arm')
+    """
+
+    adaptive: ClassVar[bool] = True
+
+    @abstractmethod
+    def memory(self) -> Any:
+        """What is remembered before round 1 of a run: arrays, or a tuple or dict of them."""
+
+    @abstractmethod
+    def losses_given(self, t: Array, memory: Any) -> Array:
+        """ℓ_t^v(i), the losses of round t of a run in which this is remembered: `[N, K]`."""
+
+    @abstractmethod
+    def watch(self, memory: Any, action: Array, t: Array) -> Any:
+        """What is remembered after round t, in which these arms were played, `[N]`.
+
+        Of the shapes and types that `memory` has.
+        """
+
+    def losses(self, t: Array) -> NoReturn:
+        """Refused: there are none before arms are played."""
+        raise TypeError(
+            f"{self.title} has no losses at round {t} that arms do not decide: every run has its "
+            "own. fb.simulate plays it; losses_given(t, memory) are those of a run"
+        )
+
+    def block(self, first: int, last: int) -> NoReturn:  # noqa: ARG002
+        """Refused: there are none before arms are played."""
+        self.losses(first)
+
+    def in_run(self, run: int, t: int, v: int, i: int) -> str:
+        """What errors call the loss of a run, round, agent and arm."""
+        return f"in run {run} {self.cell(t, v, i)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Watching(Adaptive):
+    """Losses fixed in advance, changed by what agents play: the base of those that are ready.
+
+    Attributes:
+        problem: the losses as they would be if nobody watched.
+    """
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    problem: Problem
+
+    @property
+    def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.agent_names
+
+    @property
+    def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.arm_names
+
+    @property
+    def dates(self) -> np.ndarray[Any, Any] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.dates
+
+    @property
+    def check(self) -> Check:
+        """Never, where the losses inside need none: what is made of them stays in [0, 1]."""
+        return "never" if self.problem.check == "never" else "during"
+
+    @property
+    def loss_seed(self) -> int | None:
+        """As the problem inside."""
+        return self.problem.loss_seed
+
+    def redraw(self, seed: int) -> Self:
+        """The problem inside drawn anew, where it is drawn."""
+        inside = self.problem.redraw(seed)
+        return self if inside is self.problem else replace(self, problem=inside)
+
+    def cell(self, t: int, v: int, i: int) -> str:
+        """As the problem inside calls it."""
+        return self.problem.cell(t, v, i)
+
+    def describe(self) -> dict[str, Any]:
+        """The problem inside and what is made of it."""
+        return super().describe() | {"problem": self.problem.describe()}
+
+
+def check_inside(problem: Any, name: str) -> tuple[int, int, int, Problem]:
+    """The first fields of a `Watching`; refuses what cannot be played round by round by JAX."""
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"{name} takes the losses as they would be if nobody watched, a problem such as "
+            f"fb.problems.bernoulli(...), not {problem!r}"
+        )
+    if problem.adaptive:
+        raise ValueError(
+            f"{problem.title} watches already; write an fb.problems.Adaptive that does both"
+        )
+    if not problem.traced:
+        raise ValueError(
+            f"the losses of {problem.title} are stored or made on the host, and {name} needs "
+            "those of every round within JAX: take a problem that JAX makes, such as "
+            "fb.problems.bernoulli or fb.problems.from_function"
+        )
+    return problem.agents, problem.arms, problem.horizon, problem
+
+
+def raised(losses: Array, by: Array) -> Array:
+    """Losses raised by a share of what they lack to 1: ℓ + (1 - ℓ) · by.
+
+    Example:
+        >>> import numpy as np
+        >>> raised(np.array([0.0, 0.5, 0.5]), np.array([1.0, 1.0, 0.0]))
+        array([1. , 1. , 0.5])
+    """
+    return losses + (1 - losses) * by
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdaptiveFunctions(Adaptive):
+    """Two functions of the user's, and what is remembered before round 1."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    function: Fresh = field(metadata=static)
+    watcher: Fresh = field(metadata=static)
+    start: Any
+
+    def memory(self) -> Any:
+        """As given."""
+        return self.start
+
+    def losses_given(self, t: Array, memory: Any) -> Array:
+        """`function(t, memory)`, `[N, K]`."""
+        losses = self.function(t, memory)
+        check_shape(np.shape(losses), self)
+        return losses
+
+    def watch(self, memory: Any, action: Array, t: Array) -> Any:
+        """`watch(memory, action, t)`."""
+        return self.watcher(memory, action, t)
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes, the functions' names, and a hash of the losses if arms are played in turn.
+
+        The hash tells functions of one name apart, for checkpoints; not if they differ only after
+        its rounds, or when other arms are played.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        agents = jnp.arange(self.agents, dtype="int32")
+
+        def step(memory: Any, t: Array) -> tuple[Any, Array]:
+            seen = self.watch(memory, (agents + t) % self.arms, t)
+            return like(seen, memory), self.losses_given(t, memory)
+
+        rounds = jnp.arange(1, min(self.horizon, _PLAYED) + 1, dtype="int32")
+        start = jax.tree.map(jnp.asarray, self.start)
+        sampled = np.asarray(jax.jit(lambda: jax.lax.scan(step, start, rounds)[1])(), np.float64)
+        return super().describe() | {"name": "adaptive", "sha256": array_hash(sampled)}
+
+
+def like(memory: Any, before: Any) -> Any:
+    """A memory in the types that it had before."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda new, old: jnp.asarray(new).astype(old.dtype), memory, before)
+
+
+@checks.explained
+def adaptive(
+    function: Callable[[Array, Any], Any],
+    watch: Callable[[Any, Array, Array], Any],
+    memory: Any,
+    *,
+    agents: int,
+    arms: int,
+    horizon: int,
+) -> AdaptiveFunctions:
+    """An adversary who watches, from two functions that JAX can trace.
+
+    In round t of a run the losses are `function(t, memory)`, an array `[N, K]` in [0, 1]. Then all
+    agents play, and what is remembered becomes `watch(memory, action, t)`, `action` being the arms
+    played, `[N]`, counted from 0. Every run has a memory of its own. See `Adaptive` for what regret
+    is then, and for a class of your own in place of functions.
+
+    Args:
+        function: the losses of round t, given what is remembered.
+        watch: what is remembered after round t; of the shapes and types of `memory`.
+        memory: what is remembered before round 1: an array, or a tuple or dict of them.
+        agents: N.
+        arms: K.
+        horizon: T.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import fedbandits as fb
+        >>> last = lambda memory, action, t: action
+        >>> dear = lambda t, memory: (memory[:, None] == jnp.arange(3)) * 1.0
+        >>> start = jnp.full(2, -1)  # no arm yet
+        >>> problem = fb.problems.adaptive(dear, last, start, agents=2, arms=3, horizon=20)
+        >>> fb.simulate(problem, fb.Exp3(), runs=4).dataset["regret"].shape
+        (4, 20)
+    """
+    agents, arms, horizon = check_sizes(agents, arms, horizon)
+    for name, value, call in (
+        ("function", function, "function(t, memory)"),
+        ("watch", watch, "watch(memory, action, t)"),
+    ):
+        if not callable(value):
+            raise TypeError(f"{name} must be callable as {call}, not {value!r}")
+    return AdaptiveFunctions(agents, arms, horizon, Fresh(function), Fresh(watch), memory)
