@@ -2,7 +2,18 @@
 
 from collections.abc import Callable
 
-from . import figure1, figure2, horizons, leaderboard, leaks, linear, live, suite, theory
+from . import (
+    figure1,
+    figure2,
+    horizons,
+    leaderboard,
+    leaks,
+    linear,
+    live,
+    robustness,
+    suite,
+    theory,
+)
 from .section import Options, Section, run_part
 
 REGISTRY: dict[str, Callable[[Options], Section]] = {
@@ -15,10 +26,11 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "linear": linear.reproduce,
     "live": live.reproduce,
     "leaks": leaks.reproduce,
+    "robustness": robustness.reproduce,
 }
 """What `fedbandits reproduce` can do."""
 
-BEYOND = ("suite", "leaderboard", "horizons", "linear", "live", "leaks")
+BEYOND = ("suite", "leaderboard", "horizons", "linear", "live", "leaks", "robustness")
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
@@ -33,6 +45,7 @@ __all__ = [
     "leaks",
     "linear",
     "live",
+    "robustness",
     "run_part",
     "suite",
     "theory",
