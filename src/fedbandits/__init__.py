@@ -43,6 +43,7 @@ from .problems import Problem
 if TYPE_CHECKING:
     from . import tuning
     from .engine.federated import NotFederatedError, check_federated
+    from .engine.observing import trajectory
     from .engine.simulate import simulate
     from .results.comparison import Comparison, compare
     from .results.plots import plot
@@ -88,6 +89,7 @@ __all__ = [
     "problems",
     "schedules",
     "simulate",
+    "trajectory",
     "tuning",
 ]
 
@@ -103,6 +105,7 @@ _LATER = {
     "load_experiment": "sweeps.load",
     "plot": "results.plots",
     "simulate": "engine.simulate",
+    "trajectory": "engine.observing",
 }
 _MODULES_LATER = {"bounds": "theory.bounds", "tuning": "tuning"}
 

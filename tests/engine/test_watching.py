@@ -66,7 +66,12 @@ def test_engine_equals_plain_numpy(kind: str, name: str) -> None:
         np.testing.assert_allclose(engine.losses[:, run], losses, rtol=0, atol=1e-12)
         uniforms = engine.uniforms.action[:, run]
         game = Game(
-            losses, GOSSIP.matrix.toarray(), NETWORK.distances().astype(int), planar(ARMS), uniforms
+            losses,
+            GOSSIP.matrix.toarray(),
+            NETWORK.distances().astype(int),
+            planar(ARMS),
+            uniforms,
+            np.zeros(losses.shape),
         )
         truth = ORACLES[name].play(game)
         np.testing.assert_array_equal(engine.action[:, run], truth.action)

@@ -2,7 +2,18 @@
 
 from collections.abc import Callable
 
-from . import figure1, figure2, horizons, leaderboard, linear, live, suite, theory
+from . import (
+    figure1,
+    figure2,
+    horizons,
+    leaderboard,
+    leaks,
+    linear,
+    live,
+    robustness,
+    suite,
+    theory,
+)
 from .section import Options, Section, run_part
 
 REGISTRY: dict[str, Callable[[Options], Section]] = {
@@ -14,10 +25,12 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "horizons": horizons.reproduce,
     "linear": linear.reproduce,
     "live": live.reproduce,
+    "leaks": leaks.reproduce,
+    "robustness": robustness.reproduce,
 }
 """What `fedbandits reproduce` can do."""
 
-BEYOND = ("suite", "leaderboard", "horizons", "linear", "live")
+BEYOND = ("suite", "leaderboard", "horizons", "linear", "live", "leaks", "robustness")
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
@@ -29,8 +42,10 @@ __all__ = [
     "figure2",
     "horizons",
     "leaderboard",
+    "leaks",
     "linear",
     "live",
+    "robustness",
     "run_part",
     "suite",
     "theory",
