@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from fedbandits.gossip import Gossip
 from fedbandits.problems import Problem
 from fedbandits.schedules import Schedule
 
@@ -17,6 +18,7 @@ from .catalogue import REGISTRIES, Registry
 TABLES: Mapping[type, Registry] = {
     Schedule: REGISTRIES["schedule"],
     Problem: REGISTRIES["problem"],
+    Gossip: REGISTRIES["gossip"],
 }
 """What a table stands for, where a parameter takes an object of this type."""
 

@@ -22,6 +22,7 @@ from fedbandits.common.backend import on_cpu
 from fedbandits.gossip.base import Gossip
 
 from . import pytrees
+from .link_forms import link_form
 from .linked_maximum import Links
 from .matrix_forms import (
     Averages,
@@ -105,7 +106,10 @@ def mixer(
     """
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     forms: dict[str, Any] = {}
-    if gossip is not None:
+    if gossip is not None and gossip.faults is not None and gossip.network.agents > 1:
+        # One form for both: maxima are lost with the message they are in.
+        forms = dict.fromkeys(("average", "maximum"), _kept(gossip, dtype))
+    elif gossip is not None:
         made = _forms.setdefault(gossip, {})
         makers: dict[str, Callable[[], Any]] = {
             "average": lambda: _form_of_averages(gossip, dtype, told_apart),
@@ -120,6 +124,15 @@ def mixer(
             forms[how] = made[key]
     mix: Mixer = _registered(Mixer(*(forms.get(how) for how in ("average", "maximum", "flood"))))
     return mix
+
+
+def _kept(gossip: Gossip, dtype: DTypeLike) -> Any:
+    """The form of a gossip over bad links."""
+    made = _forms.setdefault(gossip, {})
+    key = ("links", np.dtype(dtype), on_cpu())
+    if key not in made:
+        made[key] = jax.device_put(_registered(link_form(gossip, dtype)))
+    return made[key]
 
 
 def _registered(value: Any) -> Any:

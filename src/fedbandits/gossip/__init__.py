@@ -1,10 +1,12 @@
 """Gossip: doubly stochastic matrices on a network, made by rules or given."""
 
+from .bad_links import BadLinks
 from .base import Gossip
-from .rules import REGISTRY, fastest, from_matrix, max_degree, metropolis, none, random_edge
+from .rules import REGISTRY, fastest, from_matrix, max_degree, metropolis, none, random_edge, unreliable
 
 __all__ = [
     "REGISTRY",
+    "BadLinks",
     "Gossip",
     "fastest",
     "from_matrix",
@@ -12,4 +14,5 @@ __all__ = [
     "metropolis",
     "none",
     "random_edge",
+    "unreliable",
 ]

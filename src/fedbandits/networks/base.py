@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.common.checks import INT32, fits, whole
+from fedbandits.common.describe import label
 
 from .searches import (
     Floats,
@@ -305,8 +306,15 @@ def call(name: str, parameters: Mapping[str, Any]) -> str:
         >>> call("from_edges", {"agents": 3, "edges": 2, "edges_sha256": "0123456789abcdef"})
         'from_edges(agents=3, edges=2)'
     """
-    shown = (f"{k}={value}" for k, value in parameters.items() if not k.endswith("sha256"))
+    shown = (f"{k}={_shown(value)}" for k, value in parameters.items() if not k.endswith("sha256"))
     return f"{name}({', '.join(shown)})"
+
+
+def _shown(value: Any) -> Any:
+    """A table as the call it stands for, an array by its range."""
+    if isinstance(value, np.ndarray):
+        return f"{value.min():g}…{value.max():g}"
+    return label(value) if isinstance(value, Mapping) else value
 
 
 def circle(agents: int) -> Floats:

@@ -38,7 +38,7 @@ def gossip_of(result: Result) -> Gossip:
         )
     try:
         graph = _named(networks.REGISTRY, network)
-        made: Gossip = _named(gossip.REGISTRY, rule, graph)
+        made = _gossip(rule, graph)
     except (KeyError, TypeError):
         raise ValueError(
             f"the result file names the network {network['name']} and the gossip {rule['name']}, "
@@ -65,6 +65,15 @@ def checked(result: Result, given: Gossip) -> Gossip:
             f"the result has {agents} agents but the network has {given.network.agents}"
         )
     return given
+
+
+def _gossip(rule: Mapping[str, Any], graph: networks.Network) -> Gossip:
+    """The gossip of a description, which may hold that of another."""
+    inner = rule.get("gossip")
+    given = graph if inner is None else _gossip(inner, graph)
+    rest = {key: value for key, value in rule.items() if key != "gossip"}
+    made: Gossip = _named(gossip.REGISTRY, rest, given)
+    return made
 
 
 def _named(registry: Mapping[str, Any], table: Mapping[str, Any], *given: Any) -> Any:
@@ -127,6 +136,8 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
     }
     theorem = theorem_of(run)
     rows |= theorem.rows(run) if theorem is not None else {}
+    if theorem is None and matrix.faults is not None:
+        rows["upper bound"] = (float("inf"), f"no theorem speaks of {matrix.faults.what}")
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 
 
