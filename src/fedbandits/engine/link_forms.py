@@ -101,14 +101,14 @@ class Unreliable:
         count = self.chances.edges
         uniforms = _uniforms(seed, t, runs, (5 if self.delay else 3) * count, self.chances, dtype)
         arrive = self.chances.arrive(uniforms, seed, t)
+        here = self.links.of_messages(arrive) & self.links.there[:, None]
         if self.rule == "symmetric":
-            arrive = arrive & jnp.roll(arrive, count, axis=1)
+            here = here & self.links.of_messages(arrive, (self.links.message + count) % (2 * count))
         age = None
         if self.delay:
             there_are = jnp.minimum(t, self.delay + 1)  # nothing was sent before round 1
             drawn = (uniforms[:, -2 * count :] * there_are).astype("int32")
             age = self.links.of_messages(drawn)
-        here = self.links.of_messages(arrive) & self.links.there[:, None]
         return Arrivals(here, age, jnp.asarray(t))
 
     def first_memory(self, message: Array) -> Array | None:
@@ -199,17 +199,12 @@ class Flow:
         count = self.chances.edges
         uniforms = _uniforms(seed, t, runs, 3 * count, self.chances, dtype)
         arrive = self.chances.arrive(uniforms, seed, t)
-        # Answers go from the lower to the higher number, and come first.
-        reported = jnp.tile(arrive[:, count:], (1, 2))
-        answered = jnp.tile(arrive[:, count:] & arrive[:, :count], (1, 2))
-
-        def both(x: Array) -> tuple[Array, Array]:
-            return (
-                self.owners.of_messages(x) & self.owners.there[:, None],
-                self.others.of_messages(x) & self.others.there[:, None],
-            )
-
-        return Exchanges(both(reported), both(answered))
+        reported, answered = [], []
+        for links in (self.owners, self.others):
+            answer = links.message % count  # from the lower to the higher number: these come first
+            reported.append(links.of_messages(arrive, answer + count) & links.there[:, None])
+            answered.append(links.of_messages(arrive, answer) & reported[-1])
+        return Exchanges((reported[0], reported[1]), (answered[0], answered[1]))
 
     def first_memory(self, message: Array) -> Ledger:
         """Nothing is under way."""

@@ -138,9 +138,9 @@ class Links:
     there: Array
     weight: Array
 
-    def of_messages(self, x: Array) -> Array:
-        """What is known of messages, `[R, 2E]`, at their places, `[S, R, P]`."""
-        return jnp.moveaxis(x[:, self.message], 1, 0)
+    def of_messages(self, x: Array, message: Array | None = None) -> Array:
+        """What is known of messages, `[R, 2E]`, at their places or those of others, `[S, R, P]`."""
+        return jnp.moveaxis(x[:, self.message if message is None else message], 1, 0)
 
     def each(self, step: Step, start: Array, given: Any) -> tuple[Array, Any]:
         """`step` over the rows: unrolled while they are few.
