@@ -207,9 +207,12 @@ def test_names_and_parameters() -> None:
     network = networks.grid(6, 6)
     assert gossip.max_degree(network).name == "max_degree(lazy=True) on grid(rows=6, cols=6)"
     assert repr(gossip.none(network)) == "none on grid(rows=6, cols=6)"
-    assert set(gossip.REGISTRY) == {"max_degree", "metropolis", "fastest", "random_edge", "none"}
+    of_networks = {"max_degree", "metropolis", "fastest", "random_edge", "none"}
+    of_gossips = {"unreliable"}
+    assert set(gossip.REGISTRY) == of_networks | of_gossips
     for rule, make in gossip.REGISTRY.items():
-        made = make(networks.ring(4))
+        ring = networks.ring(4)
+        made = make(ring) if rule in of_networks else make(gossip.metropolis(ring))
         assert made.rule == rule
         assert json.dumps(made.parameters)
     given = gossip.from_matrix(gossip.metropolis(network).matrix, network)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits.common.checks import INT32, explained, number, whole
-from fedbandits.common.describe import array_hash
+from fedbandits.common.describe import array_hash, describe
 from fedbandits.networks import Network, from_edges
 from fedbandits.networks.conversion import square
 
@@ -174,13 +174,16 @@ def unreliable(
         *checked_churn(up, down),
         float(active),
     )
-    said = {"delay": late, "up": faults.up, "down": faults.down, "active": float(active)}
-    parameters = {
+    alike = isinstance(loss, int | float | np.number)
+    parameters: dict[str, Any] = {
         "gossip": {"name": gossip.rule, **gossip.parameters},
-        "loss": float(loss) if np.ndim(loss) == 0 and not callable(loss) else faults.loss,
+        "loss": float(loss) if alike else describe(faults.loss),  # type: ignore[arg-type]
         "rule": faults.rule,
-        **{key: value for key, value in said.items() if value not in (None, 0, 1.0)},
     }
+    plain = BadLinks(faults.rule, faults.loss)
+    for key in ("delay", "up", "down", "active"):
+        if (value := getattr(faults, key)) != getattr(plain, key):
+            parameters[key] = value
     if faults.nothing:  # the plain form, bit for bit
         return Gossip(gossip.network, "unreliable", parameters, gossip.weights)
     return Gossip(gossip.network, "unreliable", parameters, weights, faults=faults)

@@ -311,10 +311,12 @@ def call(name: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """A table as the call it stands for, an array by its range."""
-    if isinstance(value, np.ndarray):
-        return f"{value.min():g}…{value.max():g}"
-    return label(value) if isinstance(value, Mapping) else value
+    """A table as the call it stands for, numbers by their range, and no hash."""
+    if isinstance(value, list):
+        return f"{min(value):g}…{max(value):g}"
+    if isinstance(value, Mapping):
+        return label(value) if "name" in value else "…"
+    return value
 
 
 def circle(agents: int) -> Floats:
