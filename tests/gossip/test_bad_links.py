@@ -42,7 +42,11 @@ def test_the_mean_square_is_that_of_all_outcomes() -> None:
 def test_sigma2_of_equal_weights_has_a_closed_form(loss: float, active: float) -> None:
     """λ_2 = 1 - 2wqλ + w²q²λ² + 2w²q(1-q)λ."""
     gossip = fb.gossip.unreliable(PLAIN, loss, active=active)
-    w, q, lam = PLAIN.edge_weights[0], active * (1 - loss) ** 2, PLAIN.network.algebraic_connectivity
+    w, q, lam = (
+        PLAIN.edge_weights[0],
+        active * (1 - loss) ** 2,
+        PLAIN.network.algebraic_connectivity,
+    )
     squared = 1 - 2 * w * q * lam + (w * q * lam) ** 2 + 2 * w**2 * q * (1 - q) * lam
     assert gossip.sigma2**2 == pytest.approx(squared, abs=1e-12)
 
@@ -115,7 +119,7 @@ def test_losses_can_be_said_in_many_ways() -> None:
     ("arguments", "error", "match"),
     [
         ({"loss": 1.0}, ValueError, r"loss from 0 to 1 is 1; it must be in \[0, 1\)"),
-        ({"loss": float("nan")}, ValueError, "loss from 0 to 1 is nan"),
+        ({"loss": float("nan")}, ValueError, "loss .*nan"),
         ({"loss": [0.1, 0.2]}, ValueError, r"shape \(2,\); .* 12 senders, .* 34 directed edges"),
         ({"loss": {(0, 5): 0.1}}, ValueError, r"loss of \(0, 5\): grid.* no such pair"),
         ({"loss": {"a": 0.1}}, TypeError, r"give pairs"),

@@ -48,6 +48,10 @@ class Links:
                 found.append(high)
         return found
 
+    def unused(self) -> None:
+        """Everyone overwrote what it received: no owner has given anything."""
+        self.pending.clear()
+
     def mix(self, t: int, z: Float) -> Float:
         """What agents make of z `[N, K]` in round t; rounds come in order."""
         self.past.append(z.copy())

@@ -135,6 +135,10 @@ class Unreliable:
         total, _ = jax.lax.scan(hear, total, (memory, ages))
         return total, memory.at[drawn.t % self.delay].set(told)
 
+    def unused(self, memory: Array | None) -> Array | None:
+        """Old messages are there, whether anyone used them or not."""
+        return memory
+
     def _hear(self, total: Array, x: Array, told: Array, arrived: Array) -> Array:
         """The total with the shares of the messages that arrived."""
         layout = self.links.layout
@@ -251,6 +255,11 @@ class Flow:
         was, reported, answered = memory.busy, drawn.reported, drawn.answered
         busy = tuple((was[i] | reported[i]) & ~answered[i] for i in range(2))
         return total, Ledger(pending, (busy[0], busy[1]))
+
+    def unused(self, memory: Ledger) -> Ledger:
+        """Nothing is under way: what an owner did not take it has not given."""
+        ledger: Ledger = jax.tree.map(jnp.zeros_like, memory)
+        return ledger
 
     def maximum(self, x: Array, drawn: Exchanges) -> Array:
         """Reports and answers bring maxima too."""

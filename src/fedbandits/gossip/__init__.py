@@ -2,7 +2,16 @@
 
 from .bad_links import BadLinks
 from .base import Gossip
-from .rules import REGISTRY, fastest, from_matrix, max_degree, metropolis, none, random_edge, unreliable
+from .rules import (
+    REGISTRY,
+    fastest,
+    from_matrix,
+    max_degree,
+    metropolis,
+    none,
+    random_edge,
+    unreliable,
+)
 
 __all__ = [
     "REGISTRY",

@@ -143,7 +143,7 @@ def checked_loss(loss: Any, network: Network) -> Floats:
         found = np.array([loss.get(tuple(pair), 0.0) for pair in pairs.tolist()], np.float64)
     elif callable(loss):
         found = np.array([checks.number(loss(u, v), f"loss({u}, {v})") for u, v in pairs.tolist()])
-    elif isinstance(loss, Sequence | np.ndarray):
+    elif isinstance(loss, Sequence | np.ndarray) and not isinstance(loss, str):
         given = np.asarray(loss, np.float64)
         if given.shape not in ((network.agents,), (len(pairs),)):
             raise ValueError(
