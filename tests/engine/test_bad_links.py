@@ -1,4 +1,4 @@
-"""Bad links in the engine: every rule is the plain loop, keeps what it must, and costs one program."""
+"""Bad links in the engine: every rule is the plain loop, and keeps what it must."""
 
 from __future__ import annotations
 
@@ -221,7 +221,8 @@ def test_without_loss_the_run_is_the_plain_one_bit_for_bit() -> None:
 def test_a_sweep_over_rates_compiles_once() -> None:
     problem = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=50)
     regret = []
-    for i, loss in enumerate((0.1, 0.5, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])):
+    losses: list[Any] = [0.1, 0.5, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]]
+    for i, loss in enumerate(losses):
         gossip = fb.gossip.unreliable(PLAIN, loss, "flow", up=3 + i, down=2, active=0.9 - i / 10)
         before = compilations()
         found = fb.simulate(problem, fb.FedExp3(), gossip, runs=2)
@@ -321,9 +322,9 @@ def test_regret_over_bad_links() -> None:
 
 def test_floods_and_rounds_in_common_are_refused() -> None:
     problem = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=50)
-    with pytest.raises(ValueError, match="FedFTRL floods .* no answer to lost messages"):
+    with pytest.raises(ValueError, match=r"FedFTRL floods .* no answer to lost messages"):
         fb.simulate(problem, fb.FedFTRL(), fb.gossip.unreliable(PLAIN, 0.1))
-    with pytest.raises(ValueError, match="BlockGossip needs a round in common.*'symmetric'"):
+    with pytest.raises(ValueError, match=r"BlockGossip needs a round in common.*'symmetric'"):
         fb.simulate(problem, fb.BlockGossip(), fb.gossip.unreliable(PLAIN, 0.1, "flow"))
 
 

@@ -187,9 +187,9 @@ class Flow:
     """The ledger of live agents (`live/ledger.py`) as arrays: one owner an edge, the lower number.
 
     The other end reports its value. If the report arrives and no exchange is under way, the owner
-    takes w (z_other - z_owner) at once; whenever a report arrives it answers with what the other end
-    has not had yet, which takes it if the answer arrives. Σ z and what is pending is the sum of all
-    that was put in.
+    takes w (z_other - z_owner) at once; whenever a report arrives it answers with what the other
+    end has not had yet, which takes it if the answer arrives. Σ z and what is pending is the sum of
+    all that was put in.
     """
 
     chances: Chances
@@ -204,10 +204,10 @@ class Flow:
         uniforms = _uniforms(seed, t, runs, 3 * count, self.chances, dtype)
         arrive = self.chances.arrive(uniforms, seed, t)
         reported, answered = [], []
-        for links in (self.owners, self.others):
-            answer = links.message % count  # from the lower to the higher number: these come first
-            reported.append(links.of_messages(arrive, answer + count) & links.there[:, None])
-            answered.append(links.of_messages(arrive, answer) & reported[-1])
+        for side in (self.owners, self.others):
+            answer = side.message % count  # from the lower to the higher number: these come first
+            reported.append(side.of_messages(arrive, answer + count) & side.there[:, None])
+            answered.append(side.of_messages(arrive, answer) & reported[-1])
         return Exchanges((reported[0], reported[1]), (answered[0], answered[1]))
 
     def first_memory(self, message: Array) -> Ledger:

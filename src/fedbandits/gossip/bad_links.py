@@ -33,7 +33,7 @@ RULES = ("symmetric", "receiver", "flow", "lost")
 DELAYED_RULES = ("receiver", "lost")
 """Those for which an old message is as good as a new one."""
 
-Loss = float | list[float] | Mapping[tuple[int, int], float] | Callable[[int, int], float]
+Loss = float | list[float] | Floats | Mapping[tuple[int, int], float] | Callable[[int, int], float]
 """How a user says what is lost."""
 
 
