@@ -166,20 +166,21 @@ class Exchanges(NamedTuple):
         answered: whether its answer arrived too.
     """
 
-    reported: tuple[Array, Array]
-    answered: tuple[Array, Array]
+    reported: tuple[Array, ...]
+    answered: tuple[Array, ...]
 
 
 class Ledger(NamedTuple):
     """What the edges remember under rule `flow`.
 
     Attributes:
-        pending: what the owner has given and the other end does not have yet, `[S, M, R, P]`.
-        busy: whether an exchange is under way, at the places of owners and of other ends.
+        pending: what the owner has given and the other end does not have yet, `[M, R, P]` by row.
+        busy: whether an exchange is under way, at the places of owners, `[S, R, P]`, and of other
+            ends.
     """
 
-    pending: Array
-    busy: tuple[Array, Array]
+    pending: Any
+    busy: tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -198,31 +199,31 @@ class Flow:
     others: Links
     """Over which other ends hear owners."""
 
+    @property
+    def _sides(self) -> tuple[Links, Links]:
+        return self.owners, self.others
+
     def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Exchanges:
         """Which reports arrive, and which answers to them."""
         count = self.chances.edges
         uniforms = _uniforms(seed, t, runs, 3 * count, self.chances, dtype)
         arrive = self.chances.arrive(uniforms, seed, t)
         reported, answered = [], []
-        for side in (self.owners, self.others):
+        for side in self._sides:
             answer = side.message % count  # from the lower to the higher number: these come first
             reported.append(side.of_messages(arrive, answer + count) & side.there[:, None])
             answered.append(side.of_messages(arrive, answer) & reported[-1])
-        return Exchanges((reported[0], reported[1]), (answered[0], answered[1]))
+        return Exchanges(tuple(reported), tuple(answered))
 
     def first_memory(self, message: Array) -> Ledger:
         """Nothing is under way."""
         arms, runs, _ = message.shape
-
-        def places(links: Links, *axes: int) -> tuple[int, ...]:
-            rows, count = links.message.shape
-            return rows, *axes, runs, count
-
-        shape = places(self.others, arms)
-        checks.fits(np.prod(shape, dtype=float) * message.dtype.itemsize, "what links remember")
+        size = arms * runs * self.others.message.size * message.dtype.itemsize
+        checks.fits(size, "what links remember")
+        rows = ((*side.message.shape[:1], runs, side.message.shape[1]) for side in self._sides)
         return Ledger(
-            np.zeros(shape, message.dtype),
-            (np.zeros(places(self.owners), bool), np.zeros(places(self.others), bool)),
+            self.others.zeros(arms, runs, dtype=message.dtype),
+            tuple(np.zeros(shape, bool) for shape in rows),
         )
 
     def exchange(
@@ -243,10 +244,10 @@ class Flow:
             total: Array, row: Any, given: tuple[Array, Array, Array, Array]
         ) -> tuple[Array, Array]:
             begin, answered, pending, weight = given
-            moved = weight * (others.heard(told, row) - others.own(x, row))
-            pending = jnp.where(begin, moved, pending)
-            total = others.add(total, jnp.where(answered, pending, 0.0), row)
-            return total, jnp.where(answered, 0.0, pending)
+            moved = others.heard(told, row) - others.own(x, row)
+            pending = pending + jnp.where(begin, weight, 0.0) * moved  # was 0 if one begins
+            taken = jnp.where(answered, pending, 0.0)
+            return others.add(total, taken, row), pending - taken
 
         total, _ = self.owners.each(give, x, (begins[0], self.owners.weight))
         total, pending = self.others.each(
@@ -254,7 +255,7 @@ class Flow:
         )
         was, reported, answered = memory.busy, drawn.reported, drawn.answered
         busy = tuple((was[i] | reported[i]) & ~answered[i] for i in range(2))
-        return total, Ledger(pending, (busy[0], busy[1]))
+        return total, Ledger(pending, busy)
 
     def unused(self, memory: Ledger) -> Ledger:
         """Nothing is under way: what an owner did not take it has not given."""
@@ -305,8 +306,8 @@ def _uniforms(seed: Array, t: Array, runs: int, most: int, chances: Chances, dty
 def _largest(links: Links, start: Array, x: Array, arrived: Array) -> Array:
     layout = links.layout
 
-    def step(largest: Array, row: Any, arrived: Array) -> tuple[Array, None]:
-        told = jnp.where(arrived, layout.heard(x, row), layout.own(x, row))
+    def step(largest: Array, row: Any, given: tuple[Array]) -> tuple[Array, None]:
+        told = jnp.where(given[0], layout.heard(x, row), layout.own(x, row))
         return layout.lift(largest, told, row), None
 
-    return links.each(step, start, arrived)[0]
+    return links.each(step, start, (arrived,))[0]

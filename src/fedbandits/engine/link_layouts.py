@@ -21,7 +21,7 @@ _DISTANCES = 8
 # Neighbour lists padded to the largest degree may be this many times longer than the links.
 _PADDING = 4
 
-Step = Callable[[Array, Any, Any], tuple[Array, Any]]
+Step = Callable[[Array, Any, tuple[Any, ...]], tuple[Array, Any]]
 """`step(total, row, given)`: the total after a row, and what is kept of the row."""
 
 
@@ -142,30 +142,45 @@ class Links:
         """What is known of messages, `[R, 2E]`, at their places or those of others, `[S, R, P]`."""
         return jnp.moveaxis(x[:, self.message if message is None else message], 1, 0)
 
-    def each(self, step: Step, start: Array, given: Any) -> tuple[Array, Any]:
-        """`step` over the rows: unrolled while they are few.
+    @property
+    def unrolled(self) -> bool:
+        """Whether rows are few enough to be written out one after another."""
+        return isinstance(self.layout, Shifted) or self.message.shape[0] <= _UNROLLED_ROWS
+
+    def zeros(self, *batch: int, dtype: Any) -> Any:
+        """A place `[*batch, P]` of memory for each row: apart where rows are written out."""
+        rows, places = self.message.shape
+        if self.unrolled:
+            return tuple(np.zeros((*batch, places), dtype) for _ in range(rows))
+        return np.zeros((rows, *batch, places), dtype)
+
+    def each(self, step: Step, start: Array, given: tuple[Any, ...]) -> tuple[Array, Any]:
+        """`step` over the rows.
 
         Args:
-            step: takes the total, the row of the layout, and that of `given`.
+            step: takes the total, the row of the layout, and that of each of `given`.
             start: the total before.
-            given: arrays whose first axis is the rows.
+            given: arrays whose first axis is the rows, or memory as made by `zeros`.
 
         Returns:
-            the total, and what the steps keep, stacked.
+            the total, and what the steps keep, as memory.
         """
-        rows, count = self.layout.rows, self.message.shape[0]
-        if not isinstance(self.layout, Shifted) and count > _UNROLLED_ROWS:
+        rows = self.layout.rows
+        if not self.unrolled:
             return jax.lax.scan(lambda total, now: step(total, *now), start, (rows, given))
         kept = []
-        for j in range(count):
-            row = rows[j] if isinstance(rows, tuple) and isinstance(rows[j], int) else _row(rows, j)
-            start, keep = step(start, row, _row(given, j))
+        for j in range(self.message.shape[0]):
+            row = _row(rows, j)
+            start, keep = step(start, row, tuple(each[j] for each in given))
             kept.append(keep)
-        return start, jax.tree.map(lambda *each: jnp.stack(each), *kept) if kept else None
+        return start, tuple(kept)
 
 
-def _row(tree: Any, j: int) -> Any:
-    return jax.tree.map(lambda array: array[j], tree)
+def _row(rows: Any, j: int) -> Any:
+    """Row j of distances, of lists or of pairs of lists."""
+    if isinstance(rows, tuple) and not isinstance(rows[0], int):
+        return tuple(array[j] for array in rows)
+    return rows[j]
 
 
 def links(agents: int, pairs: Any, message: Any, weight: Any) -> Links:
