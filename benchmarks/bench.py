@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import (
     exchanges,
     figure1,
+    links,
     live,
     machine,
     million,
@@ -33,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.rows import Measure, Row, take
 
-GROUPS = (small, figure1, startup, live, exchanges, service, movielens, million, scaling)
+GROUPS = (small, links, figure1, startup, live, exchanges, service, movielens, million, scaling)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -152,7 +152,7 @@ def test_every_row_has_a_name_of_its_own() -> None:
     names = [m.name for group in bench.GROUPS for m in group.measures(False)]
     assert len(set(names)) == len(names)
     assert {name.partition("/")[0] for name in names} == {
-        *("small", "figure 1", "import fedbandits", "fedbandits --help"),
+        *("small", "links", "figure 1", "import fedbandits", "fedbandits --help"),
         *("live", "movielens", "million", "exponent"),
     }
 

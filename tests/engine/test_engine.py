@@ -139,6 +139,8 @@ def test_chunks_cover_the_horizon() -> None:
         assert max(sizes) <= 512
         assert len(sizes) <= 2
     assert chunking(PROBLEM, 10) == Chunking(90, 90, 90, True)
+    # Where the fate of 2^22 messages is drawn a round, 64 MiB of float32 hold four rounds.
+    assert chunking(PROBLEM, 1, messages=2**22).stretch <= 4
 
 
 def test_a_million_agents_are_played_in_small_chunks() -> None:

@@ -207,9 +207,9 @@ def test_names_and_parameters() -> None:
     network = networks.grid(6, 6)
     assert gossip.max_degree(network).name == "max_degree(lazy=True) on grid(rows=6, cols=6)"
     assert repr(gossip.none(network)) == "none on grid(rows=6, cols=6)"
-    rules = {"max_degree", "metropolis", "fastest", "random_edge", "none"}
-    assert set(gossip.REGISTRY) == {*rules, "clipped"}
-    for rule in rules:
+    of_networks = {"max_degree", "metropolis", "fastest", "random_edge", "none"}
+    assert set(gossip.REGISTRY) == of_networks | {"clipped", "unreliable"}
+    for rule in of_networks:
         made = gossip.REGISTRY[rule](networks.ring(4))
         assert made.rule == rule
         assert json.dumps(made.parameters)
@@ -280,3 +280,11 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
 def test_refusals(make: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_limit_and_bad_links_do_not_go_together() -> None:
+    plain = gossip.metropolis(networks.ring(4))
+    with pytest.raises(ValueError, match="take one of the two"):
+        gossip.clipped(gossip.unreliable(plain, 0.1), 1.0)
+    with pytest.raises(ValueError, match="take one of the two"):
+        gossip.unreliable(gossip.clipped(plain, 1.0), 0.1)

@@ -49,8 +49,12 @@ def fedexp3(
     gamma: Rate,
     uniforms: Float,
     adapted: Callable[[Float], float] | None = None,
+    mix: Callable[[int, Float], Float] | None = None,
 ) -> Played:
-    """Algorithm 1. With W the identity it is Exp3; `adapted` gives η from z instead."""
+    """Algorithm 1. With W the identity it is Exp3.
+
+    `adapted` gives η from z instead, and `mix` what agents make of z in round t, instead of W z.
+    """
     T, N, K = losses.shape
     z = np.zeros((N, K))
     x = np.full((N, K), 1 / K)
@@ -63,9 +67,9 @@ def fedexp3(
             a = draw(p, uniforms[t - 1, v])  # line 4
             g[v, a] = losses[t - 1, v, a] / p[a]  # line 5
             out.p[t - 1, v], out.action[t - 1, v] = p, a
-        z_next = np.zeros((N, K))
+        z_next = np.zeros((N, K)) if mix is None else mix(t, z)
         for v in range(N):
-            for u in range(N):
+            for u in range(N) if mix is None else ():
                 z_next[v] += W[u, v] * z[u]  # line 6, the agent itself included
             z_next[v] += g[v]
             x[v] = softmax(z_next[v], adapted(z_next[v]) if adapted else eta(t))  # line 7
@@ -106,9 +110,18 @@ def gossip_ucb_start(N: int, K: int) -> UCBState:
 
 
 def gossip_ucb_round(
-    state: UCBState, losses: Float, W: Float, neighbours: list[list[int]], uniforms: Float, t: int
+    state: UCBState,
+    losses: Float,
+    W: Float,
+    neighbours: list[list[int]],
+    uniforms: Float,
+    t: int,
+    mixed: Float | None = None,
 ) -> tuple[UCBState, Float, Int]:
-    """One round of GossipUCB: play, exchange what was known at the round's start, update."""
+    """One round of GossipUCB: play, exchange what was known at the round's start, update.
+
+    `mixed` is what agents make of each other's estimates, where that is not W theta.
+    """
     N, K = losses.shape
     p = np.zeros((N, K))
     action = np.zeros(N, int)
@@ -134,9 +147,9 @@ def gossip_ucb_round(
         if t <= K:
             theta[i] = mean[i]
         else:
-            for j in range(N):
+            for j in range(N) if mixed is None else ():
                 theta[i] += W[j, i] * state.theta[j]
-            theta[i] += mean[i] - state.mean[i]
+            theta[i] += (0.0 if mixed is None else mixed[i]) + mean[i] - state.mean[i]
         n_most[i] = n[i]
         for j in [i, *neighbours[i]]:
             n_most[i] = np.maximum(n_most[i], state.n_most[j])

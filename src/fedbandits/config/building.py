@@ -189,7 +189,8 @@ def construct(
         registry: constructors by name.
         table: `name` and parameters.
         place: for errors and relative file names.
-        given: arguments that do not come from the table; to those constructors that take them.
+        given: arguments that do not come from the table, for it and what is nested in it; those
+            that a constructor does not take are left out.
 
     Example:
         >>> from fedbandits import schedules
@@ -200,11 +201,10 @@ def construct(
             ...
         fedbandits.config.experiment.ConfigError: here: unknown name 'powr'; did you mean 'power'...
     """
-    everything = given or {}
     make = _named(registry, table, place)
     signature = inspect.signature(make).parameters
-    given = {key: value for key, value in everything.items() if key in signature}
-    parameters = {k: p for k, p in signature.items() if k not in given}
+    mine = {key: value for key, value in (given or {}).items() if key in signature}
+    parameters = {k: p for k, p in signature.items() if k not in mine}
     arguments = {key: value for key, value in table.items() if key != "name"}
     valid = [*parameters, *([THEOREM] if hasattr(make, THEOREM) else [])]
     _refuse_unknown(arguments, valid, "key", place, owner=table["name"])
@@ -223,8 +223,8 @@ def construct(
             )
         if isinstance(value, dict) and nested is not None:
             inside = place._replace(name=f"{place.name} {key}")
-            arguments[key] = construct(nested, value, inside, everything)
-    return _call(make, place, **given, **arguments)
+            arguments[key] = construct(nested, value, inside, given)
+    return _call(make, place, **mine, **arguments)
 
 
 def parse_network(spec: str) -> Network:

@@ -67,7 +67,9 @@ def _play_chunks(
     problem, where = first_game.problem, first_game.where
     records = [game.record for game in batch.games]
     draws = batch.size if batch.over == "draws" else 1
-    chunks = chunking(problem, where.runs * batch.size, draws)
+    gossip = first_game.gossip
+    drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
+    chunks = chunking(problem, where.runs * batch.size, draws, drawn)
     last = problem.horizon if enough is None else enough
     done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
     if done:

@@ -15,6 +15,8 @@ MOST_ROUNDS = 512
 MOST_LOSSES_HELD = 2**24
 # Plays of a stretch held at once: beside the state of a large network, little.
 _MOST_PLAYS_HELD = 2**21
+# Messages of a stretch whose fate is drawn at once, where links are bad: 64 MiB of float32.
+_MOST_MESSAGES_HELD = 2**24
 
 
 class Chunking(NamedTuple):
@@ -40,11 +42,16 @@ class Chunking(NamedTuple):
         return rounds, rounds
 
 
-def chunking(problem: Problem, runs: int, draws: int = 1) -> Chunking:
-    """Chunks for this problem and number of runs, on so many draws of the losses at once."""
+def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> Chunking:
+    """Chunks for this problem and number of runs, on so many draws of the losses at once.
+
+    `messages` are those of a run and round whose fate is drawn.
+    """
     numbers, cpu = problem.agents * problem.arms, on_cpu()
     losses = numbers * draws  # of one round
     held = max(1, _MOST_PLAYS_HELD // (runs * problem.agents))
+    if messages:
+        held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
     most = min(MOST_ROUNDS, problem.horizon, max(1, updates // (numbers * runs)))
     if cpu:  # one stretch: a loop inside a loop takes twice as long there

@@ -39,3 +39,7 @@ class Clipped:
     ) -> tuple[Array, Any]:
         """A neighbour that lies moves v by W_uv · limit at most, in each entry."""
         return self.links.clipped(x, told, self.limit, drawn), None
+
+    def unused(self, memory: Any) -> Any:
+        """As without a limit: nothing."""
+        return memory

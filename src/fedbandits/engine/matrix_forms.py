@@ -35,6 +35,9 @@ class Averages(Protocol):
         `x` and `told` are the same array but where agents lie.
         """
 
+    def unused(self, memory: Any) -> Any:
+        """What links remember of a round after which everyone overwrote what it received."""
+
 
 class Maxima(Protocol):
     """One way to hold who is linked."""
@@ -68,6 +71,10 @@ class Reliable:
         if told is x:
             return self.average(x), None
         return self.average(told) + self.diagonal * (x - told), None  # 0 where it tells the truth
+
+    def unused(self, memory: Any) -> Any:
+        """Nothing, as ever."""
+        return memory
 
     def average(self, x: Array) -> Array:
         """Σ_u W_uv x^u, `[K, R, N]`."""

@@ -24,6 +24,7 @@ from fedbandits.gossip.base import Gossip
 
 from . import pytrees
 from .clipped_form import Clipped
+from .link_forms import link_form
 from .linked_maximum import Links
 from .matrix_forms import (
     Averages,
@@ -102,7 +103,10 @@ def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> M
     """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     forms: dict[str, Any] = {}
-    if gossip is not None:
+    if gossip is not None and gossip.faults is not None and gossip.network.agents > 1:
+        # One form for both: maxima are lost with the message they are in.
+        forms = dict.fromkeys(("average", "maximum"), _kept(gossip, dtype))
+    elif gossip is not None:
         made = _forms.setdefault(gossip, {})
         makers: dict[str, Callable[[], Any]] = {
             "average": lambda: _form_of_averages(gossip, dtype),
@@ -117,6 +121,15 @@ def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> M
             forms[how] = made[key]
     mix: Mixer = _registered(Mixer(*(forms.get(how) for how in ("average", "maximum", "flood"))))
     return mix
+
+
+def _kept(gossip: Gossip, dtype: DTypeLike) -> Any:
+    """The form of a gossip over bad links."""
+    made = _forms.setdefault(gossip, {})
+    key = ("links", np.dtype(dtype), on_cpu())
+    if key not in made:
+        made[key] = jax.device_put(_registered(link_form(gossip, dtype)))
+    return made[key]
 
 
 def _registered(value: Any) -> Any:

@@ -95,6 +95,7 @@ def prepare(
         liars: as in `simulate`.
     """
     check_arguments(problem, algorithm, gossip, dtype)
+    _check_links(gossip, algorithm)
     check_privacy(privacy, algorithm)
     lying = checked_liars(liars, problem, algorithm, gossip)
     algorithm = algorithm.set_up(setting_of(problem, gossip))
@@ -205,6 +206,25 @@ def check_arguments(
     _check_names(problem, gossip)
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+
+
+def _check_links(gossip: Gossip | None, algorithm: AnyAlgorithm) -> None:
+    """Refuse algorithms that need more of their links than bad ones give."""
+    if gossip is None or gossip.faults is None:
+        return
+    name = type(algorithm).__name__
+    floods = [leaf for leaf, how in algorithm.leaves.items() if how.combine == "flood"]
+    if floods:
+        raise ValueError(
+            f"{name} floods {', '.join(floods)}: every record is expected a fixed number of rounds "
+            "later, and none is sent twice, so it has no answer to lost messages. Take an "
+            "algorithm that averages, such as fb.FedExp3(), or a gossip without faults"
+        )
+    if gossip.faults.rule == "flow" and algorithm.common_round is not None:
+        raise ValueError(
+            f"rule 'flow' brings what was lost in later rounds, but {name} needs a round in "
+            f"common: {algorithm.common_round}. Take rule 'symmetric'"
+        )
 
 
 def check_privacy(privacy: Any, algorithm: AnyAlgorithm) -> None:

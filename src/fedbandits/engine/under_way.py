@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -92,8 +94,20 @@ def relay(
             leaf.combine, true, told, drawn, links.get(name)
         )
         if name in links:
-            links[name] = memory
+            links[name] = _remembered(algorithm, conditions.mixer, memory, true.shape[0], t)
     return received, state._replace(floods=floods, links=links) if floods or links else state
+
+
+def _remembered(algorithm: AnyAlgorithm, mixer: Mixer, memory: Any, arms: int, t: Array) -> Any:
+    """What links remember after round t, which may be one whose averages nobody uses."""
+    unused = algorithm.rounds_before_gossip(arms)
+    if not unused or mixer.averages is None:
+        return memory
+    return jax.tree.map(
+        lambda kept, otherwise: jnp.where(t <= unused, otherwise, kept),
+        memory,
+        mixer.averages.unused(memory),
+    )
 
 
 def moved_on(state: Any, inner: Any) -> Any:

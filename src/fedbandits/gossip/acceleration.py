@@ -103,7 +103,8 @@ def theorem_steps(sigma2: float, *, arms: int, agents: int, horizon: int) -> flo
 
 def accelerable(gossip: Gossip) -> bool:
     """Whether acceleration helps: W is symmetric, the same in every round, and agrees at all."""
-    return not gossip.random and gossip.gap > 0 and _symmetric(gossip)
+    same = not gossip.random and gossip.faults is None
+    return same and gossip.gap > 0 and _symmetric(gossip)
 
 
 def usable_sigma(gossip: Gossip | None) -> float:

@@ -16,6 +16,8 @@ from fedbandits.networks.base import call
 from fedbandits.networks.searches import Floats, count_components, laplacian_of, symmetric
 from fedbandits.networks.spectra import rough_modes, smooth_modes
 
+from .bad_links import BadLinks
+
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
 
@@ -37,6 +39,8 @@ class Gossip:
         random: whether the matrix is drawn anew in every round, W being its mean.
         limit: the most that a difference to a neighbour counts; σ2, gap and C_W are those of W,
             which is what is done to differences below it.
+        faults: what goes wrong on the links; None where every message arrives. W is then what the
+            messages would be combined with if they all did.
 
     Example:
         >>> from fedbandits import networks
@@ -55,6 +59,7 @@ class Gossip:
     silent: bool = False
     random: bool = False
     limit: float = math.inf
+    faults: BadLinks | None = None
 
     @cached_property
     def name(self) -> str:
@@ -86,12 +91,14 @@ class Gossip:
 
     @cached_property
     def gap(self) -> float:
-        """1 - σ2, the spectral gap; 0 when messages never agree."""
+        """1 - σ2, the spectral gap; 0 when messages never agree. Of bad links see `unreliable`."""
         network, weight = self.network, self.weights
         if network.agents == 1:
             return 1.0
         if self.silent:
             return 0.0
+        if self.faults is not None:
+            return self.faults.gap(network, self.edge_weights)
         if not isinstance(weight, float):
             return min(_gap(self.matrix), 1.0)
         # W = I - wL: the network knows the eigenvalues of L, often in closed form

@@ -43,6 +43,11 @@ def clipped(gossip: Gossip, limit: float) -> Gossip:
         )
     if gossip.rule == "clipped":
         raise ValueError(f"{gossip.name} is clipped already; give it the smaller limit")
+    if gossip.faults is not None:
+        raise ValueError(
+            f"a limit on {gossip.name}: clipped differences over links that lose messages are not "
+            "there; take one of the two"
+        )
     _require_symmetric(gossip)
     inside = {"name": gossip.rule, **gossip.parameters}
     parameters: dict[str, Any] = {"gossip": inside, "limit": most}

@@ -6,21 +6,23 @@ neighbours. σ2, the second largest singular value of W, says how slowly that re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.common.checks import explained
-from fedbandits.common.describe import array_hash
+from fedbandits.common.checks import INT32, explained, number, whole
+from fedbandits.common.describe import array_hash, describe
 from fedbandits.networks import Network, from_edges
 from fedbandits.networks.conversion import square
 
+from .bad_links import BadLinks, Loss, checked_churn, checked_loss, checked_rule
 from .base import SUM_TOLERANCE, Gossip, metropolis_weights
 from .limits import clipped
 
 if TYPE_CHECKING:
-    from fedbandits.networks.searches import Sparse
+    from fedbandits.networks.searches import Floats, Sparse
 
 
 @explained
@@ -118,6 +120,78 @@ def none(network: Network) -> Gossip:
 
 
 @explained
+def unreliable(
+    gossip: Gossip,
+    loss: Loss = 0.0,
+    rule: str = "symmetric",
+    *,
+    delay: int = 0,
+    up: int | None = None,
+    down: int | None = None,
+    active: float = 1.0,
+) -> Gossip:
+    """The same weights over links that lose messages, are late, or are down.
+
+    In every round and run each message is lost independently of all others. What is combined by the
+    maximum is lost with the message it is in, but never late. Agents play on when their links are
+    down. Messages are counted as sent, whether they arrive or not.
+
+    σ2 of rule `symmetric` is sqrt(λ_2(E WᵀW)), with which the theorems about plain averages hold in
+    expectation over the links too. No theorem speaks of the other rules, nor of links that go down
+    for several rounds; σ2 is then that of the expected matrix.
+
+    Arguments:
+        gossip: symmetric weights, such as those of `max_degree`, `metropolis` or `fastest`.
+        loss: the probability in [0, 1) that a message is lost. A number; one for each sender, [N];
+            one for each message, [2E], first those from the lower to the higher number of every
+            edge of `network.edges`, then those back; a mapping {(sender, receiver): loss}, in which
+            others lose nothing; or a function of both.
+        rule: `symmetric`: an edge counts in a round if both its messages arrive, else at neither
+            end. `receiver`: who misses a message uses its own value in its place; biased where
+            losses differ by direction. `flow`: the ledger of live agents, which makes up for what
+            was lost. `lost`: what is lost is lost; a trap, here to be measured.
+        delay: messages are from 0 to so many rounds old, each as likely; rules `receiver`, `lost`.
+        up: rounds for which an agent's links are up at a time, from a phase of its own in each run.
+        down: rounds for which they are down then.
+        active: the probability that an edge is used in a round at all, known to both ends.
+
+    Example:
+        >>> from fedbandits import networks
+        >>> plain = max_degree(networks.grid(6, 6))
+        >>> round(plain.sigma2, 4), round(unreliable(plain, 0.3).sigma2, 4)
+        (0.9732, 0.987)
+    """
+    if not isinstance(gossip, Gossip):
+        raise TypeError(
+            f"gossip.unreliable takes a gossip such as gossip.max_degree(network), not {gossip!r}"
+        )
+    weights = _symmetric_weights(gossip)
+    if not 0 < number(active, "active") <= 1:
+        raise ValueError(f"active must be above 0 and at most 1, not {active}")
+    late = whole(delay, "delay", least=0, most=INT32)
+    faults = BadLinks(
+        checked_rule(rule, late),
+        checked_loss(loss, gossip.network),
+        late,
+        *checked_churn(up, down),
+        float(active),
+    )
+    alike = isinstance(loss, int | float | np.number)
+    parameters: dict[str, Any] = {
+        "gossip": {"name": gossip.rule, **gossip.parameters},
+        "loss": float(loss) if alike else describe(faults.loss),  # type: ignore[arg-type]
+        "rule": faults.rule,
+    }
+    plain = BadLinks(faults.rule, faults.loss)
+    for key in ("delay", "up", "down", "active"):
+        if (value := getattr(faults, key)) != getattr(plain, key):
+            parameters[key] = value
+    if faults.nothing:  # the plain form, bit for bit
+        return Gossip(gossip.network, "unreliable", parameters, gossip.weights)
+    return Gossip(gossip.network, "unreliable", parameters, weights, faults=faults)
+
+
+@explained
 def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
     """A matrix of your own, checked: doubly stochastic, and zero where there is no edge.
 
@@ -151,9 +225,34 @@ def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
 
 
 REGISTRY: dict[str, Callable[..., Gossip]] = {
-    make.__name__: make for make in (max_degree, metropolis, fastest, random_edge, none, clipped)
+    make.__name__: make
+    for make in (max_degree, metropolis, fastest, random_edge, none, clipped, unreliable)
 }
 """The rules a configuration can name; `from_matrix` takes a matrix, which it cannot."""
+
+
+def _symmetric_weights(gossip: Gossip) -> float | Floats:
+    """The weights of a gossip that is the same in every round and in both directions."""
+    if gossip.random or gossip.silent or gossip.faults is not None:
+        raise ValueError(
+            f"gossip.unreliable takes weights that are the same in every round, not {gossip.name}; "
+            "take gossip.max_degree, metropolis or fastest"
+        )
+    if gossip.limit < math.inf:
+        raise ValueError(
+            f"bad links of {gossip.name}: clipped differences over links that lose messages are "
+            "not there; take one of the two"
+        )
+    if isinstance(gossip.weights, float | np.ndarray):
+        return gossip.weights
+    W = gossip.matrix
+    if abs(W - W.T).max() > SUM_TOLERANCE:
+        raise ValueError(
+            f"gossip.unreliable takes symmetric weights, and {gossip.name} has others; take "
+            "gossip.max_degree, metropolis or fastest"
+        )
+    u, v = gossip.network.edges.T
+    return np.asarray(W[u, v], np.float64).ravel()
 
 
 def _require_network(network: Any, rule: str) -> None:

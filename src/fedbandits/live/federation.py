@@ -249,7 +249,8 @@ def _symmetric(gossip: Any) -> Gossip:
             "gossip must be a network such as fb.networks.ring(3), or weights on one such as "
             f"fb.gossip.max_degree(fb.networks.ring(3)), not {gossip!r}"
         )
-    if gossip.random or gossip.silent or not isinstance(gossip.weights, float | np.ndarray):
+    always = not (gossip.random or gossip.silent or gossip.faults)
+    if not always or not isinstance(gossip.weights, float | np.ndarray):
         raise ValueError(
             f"{gossip.name}: agents that live apart take symmetric weights, the same at all "
             "times: fb.gossip.metropolis, max_degree or fastest"

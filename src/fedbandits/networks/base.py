@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.common.checks import INT32, fits, whole
+from fedbandits.common.describe import label
 
 from .searches import (
     Floats,
@@ -309,11 +310,13 @@ def call(name: str, parameters: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def _shown(value: Any) -> str:
-    if not isinstance(value, Mapping):
-        return str(value)
-    inside = {key: item for key, item in value.items() if key != "name"}
-    return call(value["name"], inside) if inside else str(value["name"])
+def _shown(value: Any) -> Any:
+    """A table as the call it stands for, numbers by their range, and no hash."""
+    if isinstance(value, list):
+        return f"{min(value):g}…{max(value):g}"
+    if isinstance(value, Mapping):
+        return label(value) if "name" in value else "…"
+    return value
 
 
 def circle(agents: int) -> Floats:

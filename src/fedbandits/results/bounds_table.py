@@ -49,7 +49,7 @@ def gossip_of(result: Result) -> Gossip:
         )
     try:
         graph = _named(networks.REGISTRY, network)
-        made = _gossip_on(graph, rule)
+        made = _gossip(rule, graph)
     except (KeyError, TypeError):
         raise ValueError(
             f"the result file names the network {network['name']} and the gossip {rule['name']}, "
@@ -78,14 +78,12 @@ def checked(result: Result, given: Gossip) -> Gossip:
     return given
 
 
-def _gossip_on(graph: Any, rule: Mapping[str, Any]) -> Gossip:
-    """The gossip that a configuration names, and the one inside it where it is made of another."""
-    inside = rule.get("gossip")
-    made: Gossip = (
-        _named(gossip.REGISTRY, rule, graph)
-        if inside is None
-        else _named(gossip.REGISTRY, {**rule, "gossip": _gossip_on(graph, inside)})
-    )
+def _gossip(rule: Mapping[str, Any], graph: networks.Network) -> Gossip:
+    """The gossip of a description, which may hold that of another."""
+    inner = rule.get("gossip")
+    given = graph if inner is None else _gossip(inner, graph)
+    rest = {key: value for key, value in rule.items() if key != "gossip"}
+    made: Gossip = _named(gossip.REGISTRY, rest, given)
     return made
 
 
@@ -151,6 +149,8 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
     }
     theorem, reason = theorem_of(run), unproved(run)
     rows |= theorem.rows(run) if theorem is not None else {}
+    if reason is None and theorem is None and matrix.faults is not None:
+        reason = f"no theorem speaks of {matrix.faults.what}"
     rows |= {"upper bound": (math.nan, reason)} if reason is not None else {}
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 

@@ -64,12 +64,15 @@ class Theorem:
     Attributes:
         rows: by name, what it says of a run.
         applies: whether it is about this run.
+        any_rounds: whether its proof takes matrices that are drawn anew in every round, with σ2
+            in the mean square.
         curve: its bound by gossip, K and T, where it is drawn over time.
         title: what a plot calls it.
     """
 
     rows: Callable[[Run], dict[str, Row]]
     applies: Callable[[Run], bool] = _always
+    any_rounds: bool = False
     curve: Callable[..., float] | None = None
     title: str = ""
 
@@ -89,6 +92,8 @@ def theorem_of(run: Run) -> Theorem | None:
     if kind is None or kind.theorem is None or unproved(run) is not None:
         return None
     found = THEOREMS[kind.theorem]
+    if run.gossip.faults is not None and not (found.any_rounds and run.gossip.faults.theorem_holds):
+        return None
     return found if found.applies(run) else None
 
 
@@ -152,11 +157,13 @@ def _row(value: float, remark: str, run: Run) -> Row:
 THEOREMS: Mapping[str, Theorem] = {
     "doubly adversarial": Theorem(
         _doubly_adversarial,
+        any_rounds=True,
         curve=bounds.upper_bound,
         title="upper bound (Theorem 3, its rates)",
     ),
     "full information": Theorem(
         _full_information,
+        any_rounds=True,
         curve=bounds.upper_bound_full_information,
         title="upper bound (full information)",
     ),
