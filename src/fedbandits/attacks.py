@@ -78,7 +78,7 @@ def promote(arm: int, by: float = 1e6) -> Promote:
     """Tell that one arm is better than it is, so that others play it.
 
     Args:
-        arm: counted from 0. The worst one of a problem, say, is the largest of
+        arm: counted from 0. The worst one of a problem is
             `problem.block(1, problem.horizon).mean(axis=(0, 1)).argmax()`.
         by: how much lower its value is told.
 

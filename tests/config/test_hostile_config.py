@@ -10,6 +10,7 @@ import fedbandits as fb
 from fedbandits.config.document import read_document
 from fedbandits.config.experiment import ConfigError
 from fedbandits.sweeps.plan import make_plan
+from fedbandits.tuning.files import request
 
 TEXT = """
 runs = 2
@@ -103,3 +104,8 @@ def test_a_list_of_liars_says_how_to_write_them(tmp_path: Path) -> None:
     path = write(tmp_path, TEXT.split("[liars.1]")[0].replace("runs = 2", "runs = 2\nliars = 14"))
     with pytest.raises(ConfigError, match=r'write \[liars.14\] with name = "promote"'):
         read_document(path).experiment()
+
+
+def test_nothing_is_tuned_among_liars(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"honest agents alone; leave \[liars\] out"):
+        request(write(tmp_path), out=tmp_path)

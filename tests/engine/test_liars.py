@@ -234,6 +234,15 @@ def test_what_is_no_lie_is_refused(
         fb.simulate(PROBLEM, fb.FedExp3(), gossip, 1, liars=liars)
 
 
+def test_a_lie_about_what_is_not_sent_is_refused() -> None:
+    """A linear message has as many entries as the losses have dimensions, not one for each arm."""
+    problem = fb.problems.linear(6, 12, 20, dimension=2)
+    with pytest.raises(ValueError, match="liar 1 lies about entry 11, but 'x' in the message has"):
+        fb.simulate(
+            problem, fb.LinearBlockGossip(block=5), GRID, 1, liars={1: fb.attacks.promote(11)}
+        )
+
+
 def test_who_sends_nothing_cannot_lie() -> None:
     with pytest.raises(ValueError, match="Exp3 sends nothing, so nobody can lie"):
         fb.simulate(PROBLEM, fb.Exp3(), GRID, 1, liars={0: fb.attacks.swap()})
