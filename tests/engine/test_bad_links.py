@@ -10,6 +10,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.common import streams
+from fedbandits.common.backend import playing_on
 from fedbandits.engine import link_layouts, pytrees
 from fedbandits.engine.link_forms import link_form
 from fedbandits.engine.preparation import precision
@@ -120,6 +121,16 @@ def test_every_rule_is_the_loop_in_every_layout(layout: str, rule: str) -> None:
                 np.testing.assert_allclose(maxima[t - 1, :, r, v], heard, rtol=0, atol=1e-12)
             z = oracle.mix(t, z)
             np.testing.assert_allclose(values[t, :, r].T, z, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_accelerator_is_told_the_same(rule: str) -> None:
+    gossip = fb.gossip.unreliable(fb.gossip.metropolis(LAYOUTS["Shifted"]), unequal, rule)
+    x = np.random.default_rng(0).normal(size=(2, 2, 12))
+    with playing_on("accelerator"):
+        there = played(gossip, x, 4)
+    for one, other in zip(there[::2], played(gossip, x, 4)[::2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
 BAD = {
