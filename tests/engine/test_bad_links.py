@@ -243,6 +243,7 @@ def test_a_sweep_over_rates_compiles_once() -> None:
     assert not np.array_equal(regret[0], regret[1])
 
 
+@pytest.mark.slow
 def test_messages_are_lost_as_often_as_said_and_links_are_down_as_long_as_said() -> None:
     """Each of 14 messages in 4000 draws: five standard errors."""
     gossip = fb.gossip.unreliable(PLAIN, unequal, "receiver")
@@ -280,6 +281,7 @@ def kept_share(rule: str, loss: Any, rounds: int = 150) -> tuple[float, float]:
 UNEQUAL = [0.0, 0.9] * 3
 
 
+@pytest.mark.slow
 def test_receiver_is_biased_where_losses_are_unequal_and_the_others_are_not() -> None:
     """Null: the mean, 1/2, is kept in expectation. Five standard errors, of 200 runs.
 
