@@ -34,7 +34,7 @@ def drawn(gossip: fb.Gossip, horizon: int, runs: int, seed: int = 0) -> Any:
     faults, edges = gossip.faults, gossip.network.edges
     assert faults is not None
     count = len(edges)
-    parts = 5 if faults.delay else 3 if faults.active < 1 else 2
+    parts = 2 + (faults.active < 1) + (2 if faults.delay else 0)
     arrive = np.zeros((horizon, runs, 2 * count), bool)
     age = np.zeros((horizon, runs, 2 * count), int)
     with precision("float64"):
