@@ -10,6 +10,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.common import streams
+from fedbandits.common.backend import playing_on
 from fedbandits.engine import link_layouts, pytrees
 from fedbandits.engine.link_forms import link_form
 from fedbandits.engine.preparation import precision
@@ -33,7 +34,7 @@ def drawn(gossip: fb.Gossip, horizon: int, runs: int, seed: int = 0) -> Any:
     faults, edges = gossip.faults, gossip.network.edges
     assert faults is not None
     count = len(edges)
-    parts = 5 if faults.delay else 3 if faults.active < 1 else 2
+    parts = 2 + (faults.active < 1) + (2 if faults.delay else 0)
     arrive = np.zeros((horizon, runs, 2 * count), bool)
     age = np.zeros((horizon, runs, 2 * count), int)
     with precision("float64"):
@@ -120,6 +121,16 @@ def test_every_rule_is_the_loop_in_every_layout(layout: str, rule: str) -> None:
                 np.testing.assert_allclose(maxima[t - 1, :, r, v], heard, rtol=0, atol=1e-12)
             z = oracle.mix(t, z)
             np.testing.assert_allclose(values[t, :, r].T, z, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_accelerator_is_told_the_same(rule: str) -> None:
+    gossip = fb.gossip.unreliable(fb.gossip.metropolis(LAYOUTS["Shifted"]), unequal, rule)
+    x = np.random.default_rng(0).normal(size=(2, 2, 12))
+    with playing_on("accelerator"):
+        there = played(gossip, x, 4)
+    for one, other in zip(there[::2], played(gossip, x, 4)[::2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
 BAD = {
@@ -232,6 +243,7 @@ def test_a_sweep_over_rates_compiles_once() -> None:
     assert not np.array_equal(regret[0], regret[1])
 
 
+@pytest.mark.slow
 def test_messages_are_lost_as_often_as_said_and_links_are_down_as_long_as_said() -> None:
     """Each of 14 messages in 4000 draws: five standard errors."""
     gossip = fb.gossip.unreliable(PLAIN, unequal, "receiver")
@@ -269,6 +281,7 @@ def kept_share(rule: str, loss: Any, rounds: int = 150) -> tuple[float, float]:
 UNEQUAL = [0.0, 0.9] * 3
 
 
+@pytest.mark.slow
 def test_receiver_is_biased_where_losses_are_unequal_and_the_others_are_not() -> None:
     """Null: the mean, 1/2, is kept in expectation. Five standard errors, of 200 runs.
 

@@ -193,25 +193,29 @@ def test_resumed_among_liars_is_bit_identical(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 @pytest.mark.parametrize(
-    "algorithm",
+    ("algorithm", "gossip"),
     [
-        fb.FedExp3(),
-        pytest.param(fb.GossipUCB(), marks=slow),
-        pytest.param(fb.Exp3Coop(hops=3), marks=slow),
+        (fb.FedExp3(), GOSSIP),
+        (fb.GossipUCB(), GOSSIP),
+        (fb.Exp3Coop(hops=3), GOSSIP),
+        (fb.FedExp3(), fb.gossip.unreliable(GOSSIP, 0.5, "flow", up=9, down=4)),
     ],
-    ids=lambda a: type(a).__name__,
+    ids=lambda a: type(a).__name__ if isinstance(a, fb.Algorithm) else a.rule,
 )
 def test_resumed_is_bit_identical(
-    error: type[BaseException], algorithm: fb.algorithms.AnyAlgorithm, tmp_path: Path
+    error: type[BaseException],
+    algorithm: fb.algorithms.AnyAlgorithm,
+    gossip: fb.Gossip,
+    tmp_path: Path,
 ) -> None:
-    undisturbed = fb.simulate(flaky_problem(Flaky(-1, error)), algorithm, GOSSIP, runs=2)
+    undisturbed = fb.simulate(flaky_problem(Flaky(-1, error)), algorithm, gossip, runs=2)
     losses = Flaky(1234, error)
     problem = flaky_problem(losses)
     with pytest.raises(error, match="went away"):
-        fb.simulate(problem, algorithm, GOSSIP, runs=2, checkpoint=tmp_path)
+        fb.simulate(problem, algorithm, gossip, runs=2, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     losses.asked.clear()
-    resumed = fb.simulate(problem, algorithm, GOSSIP, runs=2, checkpoint=tmp_path)
+    resumed = fb.simulate(problem, algorithm, gossip, runs=2, checkpoint=tmp_path)
     # 64 rounds are asked for to know the function by; the first 1,000 are not played again.
     assert sum(t <= 1000 for t in losses.asked) < 64
     assert resumed.dataset.identical(undisturbed.dataset)

@@ -68,6 +68,11 @@ def test_names_come_from_the_network_where_it_has_any() -> None:
         ({"gossip": fb.gossip.random_edge(RING)}, ValueError, "symmetric weights"),
         ({"gossip": fb.gossip.none(RING)}, ValueError, "symmetric weights"),
         ({"gossip": fb.gossip.from_matrix(ONE_WAY)}, ValueError, "symmetric weights"),
+        (
+            {"gossip": fb.gossip.unreliable(fb.gossip.metropolis(RING), 0.1)},
+            ValueError,
+            "symmetric weights",
+        ),
         ({"gossip": fb.networks.from_edges(4, [(0, 1), (2, 3)])}, ValueError, "connected"),
         ({"members": ["a", "b"]}, ValueError, "there are 2 members, and ring"),
         ({"members": ["a", "b", "c", "c"]}, ValueError, "'c' is there twice"),

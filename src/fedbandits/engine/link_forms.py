@@ -46,8 +46,17 @@ class Chances:
         """E."""
         return int(self.loss.shape[0]) // 2
 
+    def uniforms(self, seed: Array, t: Array, runs: int, dtype: Any, more: int = 0) -> Array:
+        """Those of round t, a function of (seed, run, round, edge): messages, edges, then `more`.
+
+        `[R, 2E]`, `E` of edges where not all are used, and `more · E` for the caller.
+        """
+        parts = 2 + (self.active is not None) + more
+        key = streams.round_key(streams.LINKS, seed, t)
+        return streams.uniforms(key, (runs, parts * self.edges), dtype)
+
     def arrive(self, uniforms: Array, seed: Array, t: Array) -> Array:
-        """Which messages arrive in round t, `[R, 2E]`, from uniforms `[R, 3E or more]`."""
+        """Which messages arrive in round t, `[R, 2E]`, from its uniforms."""
         count = self.edges
         arrive = uniforms[:, : 2 * count] >= self.loss
         if self.active is not None:
@@ -99,7 +108,7 @@ class Unreliable:
     def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Arrivals:
         """Which messages arrive, and how old they are."""
         count = self.chances.edges
-        uniforms = _uniforms(seed, t, runs, (5 if self.delay else 3) * count, self.chances, dtype)
+        uniforms = self.chances.uniforms(seed, t, runs, dtype, more=2 if self.delay else 0)
         arrive = self.chances.arrive(uniforms, seed, t)
         here = self.links.of_messages(arrive) & self.links.there[:, None]
         if self.rule == "symmetric":
@@ -206,7 +215,7 @@ class Flow:
     def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Exchanges:
         """Which reports arrive, and which answers to them."""
         count = self.chances.edges
-        uniforms = _uniforms(seed, t, runs, 3 * count, self.chances, dtype)
+        uniforms = self.chances.uniforms(seed, t, runs, dtype)
         arrive = self.chances.arrive(uniforms, seed, t)
         reported, answered = [], []
         for side in self._sides:
@@ -294,13 +303,6 @@ def link_form(gossip: Gossip, dtype: DTypeLike) -> Unreliable | Flow:
     both = links(network.agents, pairs, numbers, np.tile(weights, 2))
     diagonal = gossip.matrix.diagonal().astype(dtype)
     return Unreliable(chances, both, diagonal, faults.rule, faults.delay)
-
-
-def _uniforms(seed: Array, t: Array, runs: int, most: int, chances: Chances, dtype: Any) -> Array:
-    """Uniforms of a round, `[R, most]`; a function of (seed, run, round, edge) alone."""
-    if chances.active is None and most == 3 * chances.edges:
-        most = 2 * chances.edges
-    return streams.uniforms(streams.round_key(streams.LINKS, seed, t), (runs, most), dtype)
 
 
 def _largest(links: Links, start: Array, x: Array, arrived: Array) -> Array:

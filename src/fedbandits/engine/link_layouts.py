@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedbandits.arrays import Array
+from fedbandits.common.backend import on_cpu
 
 _UNROLLED_ROWS = 8
 _DISTANCES = 8
@@ -73,8 +74,13 @@ class Shifted(_Rows):
         return self.distances
 
     def heard(self, x: Array, row: int) -> Array:
-        """Where the numbering ends someone else is heard: such places are no links."""
-        return jnp.roll(x, -row, axis=-1)
+        """Where the numbering ends someone else is heard, or nobody: such places are no links."""
+        if on_cpu():
+            return jnp.roll(x, -row, axis=-1)
+        # As in `matrix_forms.Shifts`: an accelerator reads all distances from one padded array.
+        reach, agents = max(map(abs, self.distances)), x.shape[-1]
+        wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(reach, reach)])
+        return wide[..., reach + row : reach + row + agents]
 
 
 @dataclass(frozen=True)
