@@ -106,6 +106,7 @@ def defame(arm: int, by: float = 1e6) -> Defame:
     return Defame(checks.whole(arm, "arm", least=0), _amount(by))
 
 
+@checks.explained
 def swap() -> Swap:
     """Tell of the last arm what is true of the first, and so on.
 

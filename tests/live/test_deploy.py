@@ -40,7 +40,7 @@ def told() -> set[str]:
     async def text() -> str:
         shops = Federation(["tea", "coffee"], fb.networks.path(2))
         transport = MemoryNetwork().transport("agent1")
-        async with Agent("agent1", shops, MemoryStore(), transport) as agent:
+        async with Agent("agent1", shops, MemoryStore(), transport, epsilon=1.0) as agent:
             transport.counts = {"sent": 1}  # type: ignore[attr-defined]
             agent.expiries = Expiries(1.0, 2.0)
             metrics = Metrics(agent, "tea")
