@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .inbox import Inbox
-from .keys import KeysError, check_member
+from .keys import KeysError, check_member, stamp
 from .ledger import owns
 from .link import MOST_BYTES, Link
 from .transport import Receive
@@ -268,7 +268,7 @@ class TlsTransport:
 
     async def _look_after(self) -> None:
         """Show signs of life, cut what shows none, and take a renewed certificate."""
-        taken = seen = stamp(self.keys)
+        seen = self._taken
         looked = time.monotonic()
         while True:
             await asyncio.sleep(min(HEARTBEAT, self._check, self.silence / 4))
@@ -281,8 +281,7 @@ class TlsTransport:
             if time.monotonic() - looked < self._check:
                 continue
             looked, now = time.monotonic(), stamp(self.keys)
-            if now == seen != taken:
-                taken = now
+            if now == seen != self._taken:  # whoever copies files may be half done
                 try:
                     self._read_keys()
                     self.counts["reloads"] += 1
@@ -291,6 +290,7 @@ class TlsTransport:
             seen = now
 
     def _read_keys(self) -> None:
+        self._taken = stamp(self.keys)  # before they are read: what comes meanwhile is seen later
         check_member(self.keys, self.name)
         self._server, self._client = (
             _context(self.keys, side) for side in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
@@ -312,16 +312,6 @@ def reachable(
 def opens(name: str, listen: str | None, neighbour: str, address: str | None) -> bool:
     """Whether this end opens the link: of two that can, the one that owns their edge."""
     return address is not None and (listen is None or owns(name, neighbour))
-
-
-def stamp(keys: Path) -> list[tuple[int, int]]:
-    """What changes when the files of the keys do."""
-    found = []
-    for name in ("ca.pem", "cert.pem", "key.pem"):
-        with suppress(OSError):
-            status = (keys / name).stat()
-            found.append((status.st_mtime_ns, status.st_ino))
-    return found
 
 
 def _context(keys: Path, side: int) -> ssl.SSLContext:
