@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from fedbandits.live.inbox import MOST_PER_SECOND
 from fedbandits.live.link import MOST_BYTES
 from fedbandits.live.tls_transport import COUNTS, MOST_HANDSHAKES, TlsTransport
 
-from .links import Path3, credentials, handshake, keep, play, send_until, until
+from .links import Path3, client, credentials, handshake, keep, play, send_until, until
 
 
 @pytest.fixture
@@ -55,6 +56,10 @@ class TestNeighbours:
             assert path.transports["b"].linked == {"a", "c"}
             assert {each.counts[what] for each in path.transports.values() for what in BAD} == {0}
             assert all(each.counts.keys() == COUNTS.keys() for each in path.transports.values())
+            for link in [each for one in path.transports.values() for each in one._links.values()]:
+                assert link._transport is not None
+                connection = link._transport.get_extra_info("socket")
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
         play(path, work)
 
@@ -68,6 +73,34 @@ class TestNeighbours:
                 await path.start(name)
                 for one, other in ("ab", "ba", "bc", "cb"):
                     await path.hears(one, other, b"turn %d" % turn)
+
+        play(path, work)
+
+    def test_one_that_does_not_answer_is_called_again(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As long as TCP waits for a machine that is away, nobody would wait for it."""
+        monkeypatch.setattr(tls_transport, "CONNECT", 0.1)
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            real, calls = loop.create_connection, 0
+
+            async def away_at_first(*arguments: Any, **options: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls == 1:
+                    await asyncio.Event().wait()
+                return await real(*arguments, **options)
+
+            monkeypatch.setattr(loop, "create_connection", away_at_first)
+            b = path.transport("b")
+            b.neighbours = {"a": path.address["a"]}
+            await b.start(keep(path.heard["b"]))
+            await until(lambda: calls == 1)
+            monkeypatch.setattr(tls_transport, "CONNECT", 10.0)
+            await path.start("a")
+            await path.hears("a", "b", b"at last")
 
         play(path, work)
 
@@ -89,8 +122,9 @@ class TestNeighbours:
     def test_what_cannot_be_is_refused_with_the_reason(self, path: Path3) -> None:
         with pytest.raises(ValueError, match="neither 'a' nor 'b' can be reached"):
             TlsTransport("a", None, {"b": None}, path.folder / "a")
-        with pytest.raises(ValueError, match="an address is host:port"):
-            TlsTransport("a", None, {"b": "site3"}, path.folder / "a")
+        for address in ("site3", "site3:", "site3:99999", "a..b:7447", ".org:7447"):
+            with pytest.raises(ValueError, match="an address is host:port"):
+                TlsTransport("a", None, {"b": address}, path.folder / "a")
         transport = path.transport("a")
         with pytest.raises(ValueError, match="'c' is no neighbour of 'a'"):
             transport.send("c", b"")
@@ -320,6 +354,35 @@ class TestNobodyElse:
                 each.close()
             await until(lambda: b.counts["refused"] == 100)
             assert len(b._handshakes) == 0
+
+        play(path, work)
+
+    def test_who_comes_most_often_keeps_nobody_else_out(self, path: Path3) -> None:
+        """A neighbour far away, whose handshake takes longer than others need to come again."""
+
+        async def work() -> None:
+            heard: list[tuple[str, bytes]] = []
+            b = TlsTransport("b", path.address["b"], {"a": None}, path.folder / "b")
+            path.transports["b"] = b
+            await b.start(keep(heard))
+            host, _, port = path.address["b"].rpartition(":")
+            with socket.create_connection((host, int(port))) as far:
+                await until(lambda: len(b._handshakes) == 1)
+                elsewhere = ("127.0.0.2", 0)
+                others = [
+                    socket.create_connection((host, int(port)), source_address=elsewhere)
+                    for _ in range(2 * MOST_HANDSHAKES)
+                ]
+                await until(lambda: b.counts["refused"] == MOST_HANDSHAKES + 1)
+
+                def talk() -> None:
+                    with client(path.folder / "a").wrap_socket(far) as link:
+                        link.sendall(b"\0\0\0\4here")
+
+                await asyncio.to_thread(talk)
+                await until(lambda: heard == [("a", b"here")])
+            for each in others:
+                each.close()
 
         play(path, work)
 

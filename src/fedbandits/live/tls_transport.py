@@ -27,11 +27,15 @@ from .transport import Receive
 _log = logging.getLogger("fedbandits.live")
 
 MOST_HANDSHAKES = 64
-"""Under way at once. One on top ends the oldest: a neighbour needs a moment for its handshake, and
-who only holds the line has had longer."""
+"""Under way at once. One on top ends the oldest of the address that has most: a neighbour needs a
+moment for its handshake, and who only holds the line has had longer, or comes more often."""
 
 HANDSHAKE = 5.0
 """Seconds for a handshake."""
+
+CONNECT = 10.0
+"""Seconds for a link to be opened, handshake and all. Left to TCP alone, one to a machine that was
+away for long is tried again after a minute."""
 
 HEARTBEAT = 2.0
 SILENCE = 10.0
@@ -105,8 +109,8 @@ class TlsTransport:
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
-        self._handshakes: dict[asyncio.Task[None], None] = {}
-        """Under way, the oldest first."""
+        self._handshakes: dict[asyncio.Task[None], str] = {}
+        """Under way, the oldest first, and whose address they are from."""
         self._warned: set[str] = set()
         for address in self.neighbours.values():
             if address is not None:
@@ -215,7 +219,7 @@ class TlsTransport:
     def _accept(self, listening: socket.socket) -> None:
         """Someone is at the door. (asyncio's own server does not tell of handshakes that fail.)"""
         try:
-            connection, _ = listening.accept()
+            connection, (host, *_) = listening.accept()
         except OSError as error:  # gone meanwhile, or no file handles left: ask again later
             self.refuse(error)
             loop = asyncio.get_running_loop()
@@ -223,13 +227,16 @@ class TlsTransport:
             loop.call_later(RETRY[0], self._await_links, listening)
             return
         connection.setblocking(False)
+        # asyncio does so where it has made the socket itself: messages are small, and sent at once.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self._handshakes) >= MOST_HANDSHAKES:
-            oldest = next(iter(self._handshakes))
+            [(most, _)] = Counter(self._handshakes.values()).most_common(1)
+            oldest = next(task for task, of in self._handshakes.items() if of == most)
             del self._handshakes[oldest]
             oldest.cancel()
             self.counts["refused"] += 1
             self.last_refusal = f"more than {MOST_HANDSHAKES} handshakes at once"
-        self._handshakes[self._begin(self._welcome(connection))] = None
+        self._handshakes[self._begin(self._welcome(connection))] = host
 
     async def _welcome(self, connection: socket.socket) -> None:
         try:
@@ -248,20 +255,21 @@ class TlsTransport:
         pause = RETRY[0]
         while True:
             try:
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: Link(self, expected=neighbour),
-                    host,
-                    port,
-                    ssl=self._client,
-                    server_hostname=host,
-                    ssl_handshake_timeout=HANDSHAKE,
-                )
+                async with asyncio.timeout(CONNECT):
+                    _, link = await asyncio.get_running_loop().create_connection(
+                        lambda: Link(self, expected=neighbour),
+                        host,
+                        port,
+                        ssl=self._client,
+                        server_hostname=host,
+                        ssl_handshake_timeout=HANDSHAKE,
+                    )
                 await link.gone.wait()
                 if link.heard:
                     pause = RETRY[0]
             except ssl.SSLError as error:
                 self.refuse(error)
-            except OSError:
+            except OSError:  # TimeoutError is one
                 pass  # nobody is there now
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
@@ -328,11 +336,16 @@ def _context(keys: Path, side: int) -> ssl.SSLContext:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        host.encode("idna")  # as it is looked up: what cannot be is better refused now
+        if not host or host[0] == "." or not port.isdecimal() or int(port) > 65535:
+            raise ValueError
+    except ValueError:
         raise ValueError(
             f"an address is host:port, such as site3.example.org:7447, not {address!r}"
-        )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+        ) from None
+    return host, int(port)
 
 
 async def _listening(address: str, name: str) -> socket.socket:
