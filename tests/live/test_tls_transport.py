@@ -14,11 +14,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from fedbandits.live import keys, tls_transport
-from fedbandits.live.inbox import MOST_PER_SECOND
+from fedbandits.live import link as tls_link
+from fedbandits.live.inbox import MOST_PER_SECOND, Inbox
 from fedbandits.live.link import MOST_BYTES
 from fedbandits.live.tls_transport import COUNTS, MOST_HANDSHAKES, TlsTransport
 
@@ -490,6 +492,30 @@ class TestTooMuch:
             assert len(heard) <= MOST_PER_SECOND * seconds
             assert set(heard) == {("a", b"many")}
             assert b.counts["half"] == 1
+
+        play(path, work)
+
+
+    def test_more_bytes_than_are_read_in_a_second(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is too much waits where it is, and is not lost."""
+        monkeypatch.setattr(tls_link, "MOST_TAKEN_BYTES", 5 * 1000)
+
+        async def work() -> None:
+            heard: list[tuple[str, bytes]] = []
+            b = path.transport("b")
+            b.inbox = Inbox(keep(heard), b.counts)
+            link = tls_link.Link(b)
+            link._transport = reading = Mock(asyncio.Transport)
+            link.data_received(((1000).to_bytes(4, "big") + bytes(1000)) * 6)
+            assert b.counts["received"] == 5
+            reading.pause_reading.assert_called_once()
+            reading.resume_reading.assert_not_called()
+            link._go_on()
+            assert b.counts["received"] == 6
+            reading.resume_reading.assert_called_once()
+            assert b.counts["paused"] == 1
 
         play(path, work)
 
