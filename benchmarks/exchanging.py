@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import fedbandits as fb
 from fedbandits.live.federation import Federation
 from fedbandits.live.ledger import owns
-from fedbandits.live.messages import Flow, Report, encode
+from fedbandits.live.messages import Flow, Report, Terms, encode
 from fedbandits.live.transport import Receive, Transport
 
 ARMS = tuple(f"arm{i}" for i in range(20))
@@ -163,9 +163,9 @@ async def plain(folder: Path, process: int) -> AsyncIterator[Exchanging]:
     Who would own an edge answers a report with a flow; the other sends the next report then.
     """
     addresses = json.loads((folder / "addresses.json").read_text(encoding="utf-8"))
-    values = {"z": bytes(8 * len(ARMS))}
-    report = _framed(encode(Report(1, bytes(8), 2**60, 2**60, 2**10, values)))
-    flow = _framed(encode(Flow(1, bytes(8), 2**60, 2**60, 2**10, values, values)))
+    values, terms = {"z": bytes(8 * len(ARMS))}, Terms(0.25, None)
+    report = _framed(encode(Report(1, bytes(8), 2**60, 2**60, 2**10, terms, values)))
+    flow = _framed(encode(Flow(1, bytes(8), 2**60, 2**60, 2**10, terms, values, values)))
     made: Counter[str] = Counter()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from fedbandits.cli import app
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.up import Member, stop_all
+from fedbandits.live.up import Member, start, stop_all
 from tests.salt import SALT
 
-from .processes import ask, restarted, wait_for
-from .test_chaos import check_mass
+from .processes import ask, wait_for
+from .test_chaos import mass_error
 
 FILE = """\
 # Who sells what is in the cellar.
@@ -73,9 +73,7 @@ class Sites:
             )
             (place / "url").write_text(f"http://127.0.0.1:{port}")
         shutil.copy(self.file, place / "federation.toml")
-        dead: Any = None
-        member = Member(name, dead, (place / "url").read_text(), place / f"{name}.token")
-        self.running[name] = restarted(member, place)
+        self.running[name] = start(name, (place / "url").read_text(), place)
         wait_for(self.running[name])
 
     def play(self, rounds: int) -> None:
@@ -173,7 +171,7 @@ def test_one_joins_and_one_leaves(tmp_path: Path) -> None:
         for one, other in stay:  # nobody refuses any more
             assert of_other_files(later[one], other) == of_other_files(found[one], other)
     journals = {name: read_journal(tmp_path / name / f"{name}.db") for name in new.members}
-    check_mass(journals)
+    assert mass_error(journals) <= 1e-9
     # East was stopped, and has kept what it knew.
     assert read_journal(tmp_path / "east" / "east.db").saved.state is not None
     logs = [

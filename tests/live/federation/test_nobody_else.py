@@ -28,10 +28,10 @@ from fedbandits.live import Federation, keys, read_journal
 from fedbandits.live.link import MOST_TAKEN
 from fedbandits.live.messages import Flow, encode, game_hash
 from fedbandits.live.site import read_site
-from fedbandits.live.up import Member
+from fedbandits.live.up import Member, start
 from tests.live.links import credentials, handshake
 
-from .processes import ask, restarted, running, wait_for
+from .processes import ask, running, wait_for
 from .rogue import Rogue
 
 pytestmark = pytest.mark.slow
@@ -244,7 +244,7 @@ class TestAnotherMember:
                 return bool(sites.refusals() - before)
 
             until(greeted, "a refusal")
-        sites.members["north"] = restarted(sites.members["north"], sites.folder)
+        sites.members["north"] = start("north", sites.members["north"].url, sites.folder)
         wait_for(sites.members["north"])
         sites.unharmed()
         moved = sites.refusals() - before
@@ -305,7 +305,7 @@ class TestMessages:
         centre = sites.members["centre"]
         centre.process.kill()
         centre.process.wait()
-        sites.members["centre"] = restarted(centre, sites.folder)
+        sites.members["centre"] = start("centre", centre.url, sites.folder)
         wait_for(sites.members["centre"])
         sites.unharmed()
         with sites.refusing({"mallory: stale": 50}):
