@@ -237,7 +237,7 @@ def read_certificate(path: str | Path) -> x509.Certificate:
 
 def stamp(folder: str | Path) -> list[tuple[int, ...]]:
     """What changes when a member's files do, or who may read them."""
-    found = []
+    found: list[tuple[int, ...]] = []
     for name in ("ca.pem", "cert.pem", "key.pem"):
         with suppress(OSError):
             status = (Path(folder) / name).stat()

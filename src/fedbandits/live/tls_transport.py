@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .door import Door
 from .inbox import Inbox
 from .keys import KeysError, check_member, stamp
 from .ledger import owns
@@ -25,10 +26,6 @@ from .link import MOST_BYTES, Link
 from .transport import Receive
 
 _log = logging.getLogger("fedbandits.live")
-
-MOST_HANDSHAKES = 64
-"""Under way at once. One on top ends the oldest of the address that has most: a neighbour needs a
-moment for its handshake, and who only holds the line has had longer, or comes more often."""
 
 HANDSHAKE = 5.0
 """Seconds for a handshake."""
@@ -108,9 +105,7 @@ class TlsTransport:
         self._open: set[Link] = set()
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._socket: socket.socket | None = None
-        self._handshakes: dict[asyncio.Task[None], str] = {}
-        """Under way, the oldest first, and whose address they are from."""
+        self._door: Door | None = None
         self._warned: set[str] = set()
         for address in self.neighbours.values():
             if address is not None:
@@ -122,8 +117,13 @@ class TlsTransport:
             raise RuntimeError(f"the transport of {self.name} is running already")
         self._read_keys()
         if self.listen is not None:
-            self._socket = await _listening(self.listen, self.name)
-            self._await_links(self._socket)
+            self._door = Door(
+                await _listening(self.listen, self.name),
+                lambda: Link(self),
+                lambda: self._server,
+                self.refuse,
+                HANDSHAKE,
+            )
         self.inbox = Inbox(receive, self.counts)
         for neighbour, address in self.neighbours.items():
             if address is not None and opens(self.name, self.listen, neighbour, address):
@@ -145,12 +145,10 @@ class TlsTransport:
         if self.inbox is not None:
             self.inbox.close()
             self.inbox = None
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket)
-            self._socket.close()
-            self._socket = None
-            # A turn of the loop, in which handshakes begin: one that has not cannot be ended.
-            await asyncio.sleep(0)
+        if self._door is not None:
+            self._door.close()
+            await self._door.wait_closed()
+            self._door = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -211,43 +209,6 @@ class TlsTransport:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _await_links(self, listening: socket.socket) -> None:
-        if listening is self._socket:
-            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
-
-    def _accept(self, listening: socket.socket) -> None:
-        """Someone is at the door. (asyncio's own server does not tell of handshakes that fail.)"""
-        try:
-            connection, (host, *_) = listening.accept()
-        except OSError as error:  # gone meanwhile, or no file handles left: ask again later
-            self.refuse(error)
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(listening)
-            loop.call_later(RETRY[0], self._await_links, listening)
-            return
-        connection.setblocking(False)
-        # asyncio does so where it has made the socket itself: messages are small, and sent at once.
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if len(self._handshakes) >= MOST_HANDSHAKES:
-            [(most, _)] = Counter(self._handshakes.values()).most_common(1)
-            oldest = next(task for task, of in self._handshakes.items() if of == most)
-            del self._handshakes[oldest]
-            oldest.cancel()
-            self.counts["refused"] += 1
-            self.last_refusal = f"more than {MOST_HANDSHAKES} handshakes at once"
-        self._handshakes[self._begin(self._welcome(connection))] = host
-
-    async def _welcome(self, connection: socket.socket) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Link(self), connection, ssl=self._server, ssl_handshake_timeout=HANDSHAKE
-            )
-        except OSError as error:
-            self.refuse(error)
-        finally:
-            if (task := asyncio.current_task()) is not None:
-                self._handshakes.pop(task, None)
 
     async def _keep_open(self, neighbour: str, address: str) -> None:
         """Open the link to a neighbour whenever there is none."""
@@ -356,5 +317,4 @@ async def _listening(address: str, name: str) -> socket.socket:
         listening = socket.create_server(place[:2], family=family, backlog=128)
     except OSError as error:
         raise OSError(f"{name} cannot listen on {address}: {error}") from error
-    listening.setblocking(False)
     return listening
