@@ -95,7 +95,7 @@ class Agent:
         self.part = own_part(name, federation)
         refuse_others(self.part, algorithm, arms)
         self._store = as_store(store)
-        self._transport = own_transport(name, transport)
+        self._transport = own_transport(self.part, transport)
         self._range = checked_range(low, high)
         self._seed = seed
         self._clock = clock
@@ -372,6 +372,7 @@ class Agent:
         """Go on in a federation that has changed: other members, links, weights or settings."""
         part = own_part(self.name, federation)
         refuse_others(part, self.part.algorithm, self.part.arms)
+        own_transport(part, self._transport)
         member = self._running()
         member.adopt(part.agents, part.neighbours)
         member.ledger.clip, member.expiry = part.clip, part.expiry
