@@ -14,7 +14,7 @@ from fedbandits.live import keys
 from fedbandits.live.tls_transport import TlsTransport
 from fedbandits.live.transport import Receive, Transport
 
-WAIT = 8.0
+WAIT = 30.0
 """Seconds after which what should happen has not."""
 
 
