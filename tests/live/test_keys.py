@@ -216,6 +216,16 @@ class TestAFolderThatLetsNobodyIn:
         with pytest.raises(KeysError, match=r"expired on 20\d\d-\d\d-\d\d; renew it"):
             keys.check_member(folder / "north", "north")
 
+    def test_of_an_authority_that_expired(self, folder: Path) -> None:
+        past = datetime.now(UTC) - timedelta(days=4000)
+        old = keys.make_authority(now=past)
+        member = keys.make_member(old, "north")
+        for file, content in (("ca.pem", old.certificate), ("cert.pem", member.certificate)):
+            (folder / "north" / file).write_bytes(content)
+        (folder / "north" / "key.pem").write_bytes(member.key)
+        with pytest.raises(KeysError, match=r"ca\.pem expired on 20\d\d-\d\d-\d\d; make a new"):
+            keys.check_member(folder / "north", "north")
+
     def test_of_a_kind_that_is_not_known(self, folder: Path) -> None:
         """A key on a curve of another number: no other error than ours, which agents survive."""
         file = folder / "north" / "key.pem"

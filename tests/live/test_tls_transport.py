@@ -256,6 +256,21 @@ class TestCertificates:
 
         play(path, work)
 
+    def test_links_end_when_the_authority_expires(self, path: Path3) -> None:
+        async def work() -> None:
+            authority = keys.make_authority(days=5 / 86_400)
+            for name in "bc":
+                pair, own = keys.make_member(authority, name), path.folder / name
+                (own / "ca.pem").write_bytes(authority.certificate)
+                (own / "cert.pem").write_bytes(pair.certificate)
+                (own / "key.pem").write_bytes(pair.key)
+            await path.start("b", "c")
+            await path.hears("b", "c", b"before")
+            await until(lambda: not path.transports["b"].linked)
+            assert sum(each.counts["expired"] for each in path.transports.values()) >= 1
+
+        play(path, work)
+
     def test_who_is_refused_by_the_other_end_hears_why_and_waits_longer(self, path: Path3) -> None:
         """Of b, which opens the link to a: with TLS 1.3 it takes a refused link for an open one."""
 

@@ -283,9 +283,15 @@ def check_member(folder: str | Path, name: str) -> None:
         ) from error
     if not fits:
         raise KeysError(f"{place / 'key.pem'} is not the key of cert.pem beside it")
-    if own.not_valid_after_utc < datetime.now(UTC):
+    now = datetime.now(UTC)
+    if own.not_valid_after_utc < now:
         raise KeysError(
             f"{place / 'cert.pem'} expired on {own.not_valid_after_utc:%Y-%m-%d}; renew it"
+        )
+    if authority.not_valid_after_utc < now:
+        raise KeysError(
+            f"{place / 'ca.pem'} expired on {authority.not_valid_after_utc:%Y-%m-%d}; make a new "
+            "authority, and give all members new keys"
         )
 
 

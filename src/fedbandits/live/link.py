@@ -142,8 +142,8 @@ class Link(asyncio.Protocol):
         return True
 
     def over(self) -> str | None:
-        """Why it has to end: "silent" for too long, its certificate "expired", or not at all."""
-        if time.time() > self._expires:
+        """Why it has to end: "silent" for too long, a certificate "expired", or not at all."""
+        if time.time() > min(self._expires, self._owner.authority_expires):
             return "expired"
         return "silent" if time.monotonic() - self._heard_at > self._owner.silence else None
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from .door import Door
 from .inbox import Inbox
-from .keys import KeysError, check_member, stamp
+from .keys import KeysError, check_member, expires, stamp
 from .ledger import owns
 from .link import MOST_BYTES, Link
 from .transport import Receive
@@ -55,7 +55,7 @@ COUNTS = {
     "oversized": "links cut for a message that is too large",
     "half": "links that ended in the middle of a message",
     "silent": "links cut for silence",
-    "expired": "links cut because the other end's certificate has expired",
+    "expired": "links cut because the other end's certificate, or the authority's, has expired",
     "reloads": "of the own certificate",
 }
 """What is counted."""
@@ -261,6 +261,7 @@ class TlsTransport:
     def _read_keys(self) -> None:
         self._taken = stamp(self.keys)  # before they are read: what comes meanwhile is seen later
         check_member(self.keys, self.name)
+        self.authority_expires = expires(self.keys / "ca.pem").timestamp()
         self._server, self._client = (
             _context(self.keys, side) for side in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         )
