@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.zenoh_config import MOST_BYTES, key, session_config
 from fedbandits.live.inbox import Inbox
-from fedbandits.live.keys import KeysError, check_member, member_named
-from fedbandits.live.tls_transport import opens, reachable, stamp
+from fedbandits.live.keys import KeysError, check_member, member_named, stamp
+from fedbandits.live.tls_transport import opens, reachable
 from fedbandits.live.transport import Receive
 
 if TYPE_CHECKING:

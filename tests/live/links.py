@@ -14,7 +14,7 @@ from fedbandits.live import keys
 from fedbandits.live.tls_transport import TlsTransport
 from fedbandits.live.transport import Receive, Transport
 
-WAIT = 8.0
+WAIT = 30.0
 """Seconds after which what should happen has not."""
 
 
@@ -123,6 +123,16 @@ def credentials(folder: Path, name: str, place: Path, **options: Any) -> Path:
     return place
 
 
+def client(own: Path | None) -> ssl.SSLContext:
+    """Believes anybody, and shows the certificate in a folder."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if own is not None:
+        context.load_cert_chain(own / "cert.pem", own / "key.pem")
+    return context
+
+
 @contextmanager
 def handshake(
     address: str,
@@ -138,12 +148,8 @@ def handshake(
         newest: version of TLS.
         called: the name of the server that is asked for.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = client(own)
     context.maximum_version = newest
-    if own is not None:
-        context.load_cert_chain(own / "cert.pem", own / "key.pem")
     host, _, port = address.rpartition(":")
     with (
         socket.create_connection((host, int(port)), timeout=5) as connection,

@@ -18,7 +18,7 @@ import typer
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.live import Agent, Federation, inbox, link, ticket_book, tls_transport
+from fedbandits.live import Agent, Federation, door, inbox, link, ticket_book, tls_transport
 from fedbandits.live.expiry import Expiries
 from fedbandits.live.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
@@ -195,9 +195,10 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
     [
         ("a message between neighbours", [link.MOST_BYTES]),
         ("messages of one neighbour", [inbox.MOST_PER_SECOND]),
-        ("messages that are taken off one link", [link.MOST_TAKEN]),
-        ("handshakes at once", [tls_transport.MOST_HANDSHAKES]),
+        ("messages that are taken off one link", [link.MOST_TAKEN, link.MOST_TAKEN_BYTES]),
+        ("handshakes at once", [door.MOST_HANDSHAKES]),
         ("seconds for a handshake", [int(tls_transport.HANDSHAKE)]),
+        ("seconds for a link", [int(tls_transport.CONNECT)]),
         ("the body of a request", [answers.BODY_BYTES]),
         ("requests a second with the token", list(guard.WITH_TOKEN)),
         ("requests a second without it", list(guard.WITHOUT)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
+import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -175,6 +177,14 @@ def test_names_and_times_that_cannot_be_certified() -> None:
         keys.make_member(keys.Pair(authority.certificate, other.key), "x")
 
 
+def test_a_stamp_changes_with_the_owner_and_the_rights(folder: Path) -> None:
+    """A renewed certificate that its agent may not read yet is taken when it may."""
+    before = keys.stamp(folder / "north")
+    time.sleep(0.05)  # file systems count in milliseconds
+    (folder / "north" / "cert.pem").chmod(0o640)
+    assert keys.stamp(folder / "north") != before
+
+
 class TestAFolderThatLetsNobodyIn:
     """What an agent says at its start, instead of a link that never comes up."""
 
@@ -204,6 +214,26 @@ class TestAFolderThatLetsNobodyIn:
         (folder / "north" / "cert.pem").write_bytes(old.certificate)
         (folder / "north" / "key.pem").write_bytes(old.key)
         with pytest.raises(KeysError, match=r"expired on 20\d\d-\d\d-\d\d; renew it"):
+            keys.check_member(folder / "north", "north")
+
+    def test_of_an_authority_that_expired(self, folder: Path) -> None:
+        past = datetime.now(UTC) - timedelta(days=4000)
+        old = keys.make_authority(now=past)
+        member = keys.make_member(old, "north")
+        for file, content in (("ca.pem", old.certificate), ("cert.pem", member.certificate)):
+            (folder / "north" / file).write_bytes(content)
+        (folder / "north" / "key.pem").write_bytes(member.key)
+        with pytest.raises(KeysError, match=r"ca\.pem expired on 20\d\d-\d\d-\d\d; make a new"):
+            keys.check_member(folder / "north", "north")
+
+    def test_of_a_kind_that_is_not_known(self, folder: Path) -> None:
+        """A key on a curve of another number: no other error than ours, which agents survive."""
+        file = folder / "north" / "key.pem"
+        key = base64.b64decode("".join(file.read_text().splitlines()[1:-1]))
+        p256 = bytes.fromhex("06082a8648ce3d030107")
+        other = base64.b64encode(key.replace(p256, p256[:-1] + b"\x7f")).decode()
+        file.write_text(f"-----BEGIN PRIVATE KEY-----\n{other}\n-----END PRIVATE KEY-----\n")
+        with pytest.raises(KeysError, match=r"key\.pem .* of a kind that is not known"):
             keys.check_member(folder / "north", "north")
 
     @pytest.mark.parametrize("file", ["ca.pem", "cert.pem", "key.pem"])

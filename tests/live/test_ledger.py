@@ -244,6 +244,20 @@ def test_a_weight_that_one_end_adopts_first_heals_under_clipping() -> None:
     assert other.edges[owner.name].sequence > 0
 
 
+def test_a_flow_that_comes_too_soon_is_applied_when_it_comes_again() -> None:
+    """Else an owner that lies could move the limit as often as it can send."""
+    owner, other = pair(clip=1.0)
+    put(owner, [100.0, 0.0])
+    flow = answer(owner, report(other))
+    assert other.receive(owner.name, flow, exchange=False) is None
+    np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
+    again = answer(owner, report(other))
+    assert again.sequence == flow.sequence
+    assert other.receive(owner.name, again) is None
+    np.testing.assert_array_equal(owner.values["z"] + other.values["z"], [100.0, 0.0])
+    np.testing.assert_array_equal(other.values["z"], [0.25, 0.0])
+
+
 def test_clipping_allows_for_the_rounding_of_large_flows() -> None:
     owner, other = pair(weight=1 / 3, limit=1.0)
     put(owner, [1e9 + 0.1, 0.0])

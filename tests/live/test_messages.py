@@ -85,6 +85,25 @@ def test_others_are_refused_and_change_nothing(payload: bytes, why: str) -> None
     assert (one.ledger.edges[sender(one)].flow["theta"] == flow["theta"]).all()
 
 
+@pytest.mark.parametrize("version", [1, 3])
+def test_other_versions_are_told_apart_whatever_they_look_like(version: int) -> None:
+    """Version 1 had no terms, and who knows what a later one has."""
+    sent = ["report", version, member(PAIR).form.game, 5, 0, 0, values([0, 0]), False]
+    with pytest.raises(RefusedError, match=f"protocol {version}, and this is") as refused:
+        owner().receive(sender(owner()), msgspec.msgpack.encode(sent))
+    assert refused.value.reason == "protocol"
+
+
+def test_lists_in_lists_in_lists_are_refused() -> None:
+    """As deep as Python's stack; an error of another kind would fill the log."""
+    arms = [f"arm{i}" for i in range(1000)]
+    one = member(Federation(arms, fb.networks.path(2)))
+    sent = bytearray(encode(report(game=one.form.game)))
+    sent[0] += 1  # one element more
+    with pytest.raises(RefusedError, match="no message"):
+        one.receive(sender(one), bytes(sent) + b"\x91" * 8000 + b"\xc0")
+
+
 def test_strangers_are_refused() -> None:
     with pytest.raises(RefusedError, match="'eve' is no neighbour"):
         owner().receive("eve", encode(report()))

@@ -143,3 +143,22 @@ class TestAgents:
                     await agent.stop()
 
         asyncio.run(work())
+
+
+def test_a_neighbour_that_the_transport_does_not_know_is_refused(tmp_path: Path) -> None:
+    """Nothing would ever be sent to it, and every attempt would fill the log."""
+    two = Federation(["tea", "coffee"], fb.networks.path(2), members=["a", "b"])
+    ring = Federation(["tea", "coffee"], fb.networks.ring(3), members=["a", "b", "c"])
+    keys.write_keys(ring, tmp_path)
+    [address] = free_addresses(1)
+
+    async def work() -> None:
+        transport = TlsTransport("a", address, {"b": None}, tmp_path / "a")
+        with pytest.raises(ValueError, match="'a' does not know where c can be reached"):
+            Agent("a", ring, MemoryStore(), transport)
+        async with Agent("a", two, MemoryStore(), transport) as agent:
+            with pytest.raises(ValueError, match="'a' does not know where c can be reached"):
+                await agent.adopt(ring)
+            assert set(agent.neighbours) == {"b"}
+
+    asyncio.run(work())

@@ -13,15 +13,19 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from fedbandits.live import keys, tls_transport
-from fedbandits.live.inbox import MOST_PER_SECOND
+from fedbandits.live import link as tls_link
+from fedbandits.live.door import MOST_HANDSHAKES
+from fedbandits.live.inbox import MOST_PER_SECOND, Inbox
 from fedbandits.live.link import MOST_BYTES
-from fedbandits.live.tls_transport import COUNTS, MOST_HANDSHAKES, TlsTransport
+from fedbandits.live.tls_transport import COUNTS, TlsTransport
 
-from .links import Path3, credentials, handshake, keep, play, send_until, until
+from .links import Path3, client, credentials, handshake, keep, play, send_until, until
 
 
 @pytest.fixture
@@ -41,6 +45,12 @@ def server(own: Path) -> ssl.SSLContext:
     return context
 
 
+def handshakes(transport: TlsTransport) -> int:
+    """That are under way."""
+    assert transport._door is not None
+    return len(transport._door.handshakes)
+
+
 class TestNeighbours:
     """Who belongs together is linked, whatever happens in between."""
 
@@ -55,6 +65,10 @@ class TestNeighbours:
             assert path.transports["b"].linked == {"a", "c"}
             assert {each.counts[what] for each in path.transports.values() for what in BAD} == {0}
             assert all(each.counts.keys() == COUNTS.keys() for each in path.transports.values())
+            for link in [each for one in path.transports.values() for each in one._links.values()]:
+                assert link._transport is not None
+                connection = link._transport.get_extra_info("socket")
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
         play(path, work)
 
@@ -68,6 +82,34 @@ class TestNeighbours:
                 await path.start(name)
                 for one, other in ("ab", "ba", "bc", "cb"):
                     await path.hears(one, other, b"turn %d" % turn)
+
+        play(path, work)
+
+    def test_one_that_does_not_answer_is_called_again(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As long as TCP waits for a machine that is away, nobody would wait for it."""
+        monkeypatch.setattr(tls_transport, "CONNECT", 0.1)
+
+        async def work() -> None:
+            loop = asyncio.get_running_loop()
+            real, calls = loop.create_connection, 0
+
+            async def away_at_first(*arguments: Any, **options: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls == 1:
+                    await asyncio.Event().wait()
+                return await real(*arguments, **options)
+
+            monkeypatch.setattr(loop, "create_connection", away_at_first)
+            b = path.transport("b")
+            b.neighbours = {"a": path.address["a"]}
+            await b.start(keep(path.heard["b"]))
+            await until(lambda: calls == 1)
+            monkeypatch.setattr(tls_transport, "CONNECT", 10.0)
+            await path.start("a")
+            await path.hears("a", "b", b"at last")
 
         play(path, work)
 
@@ -89,8 +131,9 @@ class TestNeighbours:
     def test_what_cannot_be_is_refused_with_the_reason(self, path: Path3) -> None:
         with pytest.raises(ValueError, match="neither 'a' nor 'b' can be reached"):
             TlsTransport("a", None, {"b": None}, path.folder / "a")
-        with pytest.raises(ValueError, match="an address is host:port"):
-            TlsTransport("a", None, {"b": "site3"}, path.folder / "a")
+        for address in ("site3", "site3:", "site3:99999", "a..b:7447", ".org:7447"):
+            with pytest.raises(ValueError, match="an address is host:port"):
+                TlsTransport("a", None, {"b": address}, path.folder / "a")
         transport = path.transport("a")
         with pytest.raises(ValueError, match="'c' is no neighbour of 'a'"):
             transport.send("c", b"")
@@ -213,6 +256,21 @@ class TestCertificates:
 
         play(path, work)
 
+    def test_links_end_when_the_authority_expires(self, path: Path3) -> None:
+        async def work() -> None:
+            authority = keys.make_authority(days=5 / 86_400)
+            for name in "bc":
+                pair, own = keys.make_member(authority, name), path.folder / name
+                (own / "ca.pem").write_bytes(authority.certificate)
+                (own / "cert.pem").write_bytes(pair.certificate)
+                (own / "key.pem").write_bytes(pair.key)
+            await path.start("b", "c")
+            await path.hears("b", "c", b"before")
+            await until(lambda: not path.transports["b"].linked)
+            assert sum(each.counts["expired"] for each in path.transports.values()) >= 1
+
+        play(path, work)
+
     def test_who_is_refused_by_the_other_end_hears_why_and_waits_longer(self, path: Path3) -> None:
         """Of b, which opens the link to a: with TLS 1.3 it takes a refused link for an open one."""
 
@@ -312,14 +370,43 @@ class TestNobodyElse:
             await until(lambda: b.counts["refused"] == 20)
             knockers += [socket.create_connection((host, int(port))) for _ in range(80)]
             await until(lambda: b.counts["refused"] == 100 - MOST_HANDSHAKES)
-            assert len(b._handshakes) == MOST_HANDSHAKES
+            assert handshakes(b) == MOST_HANDSHAKES
             await path.start("c")
             await path.hears("b", "c", b"here")
-            assert len(b._handshakes) == MOST_HANDSHAKES - 1  # one for c, and none had to give up
+            assert handshakes(b) == MOST_HANDSHAKES - 1  # one for c, and none had to give up
             for each in knockers:
                 each.close()
             await until(lambda: b.counts["refused"] == 100)
-            assert len(b._handshakes) == 0
+            assert handshakes(b) == 0
+
+        play(path, work)
+
+    def test_who_comes_most_often_keeps_nobody_else_out(self, path: Path3) -> None:
+        """A neighbour far away, whose handshake takes longer than others need to come again."""
+
+        async def work() -> None:
+            heard: list[tuple[str, bytes]] = []
+            b = TlsTransport("b", path.address["b"], {"a": None}, path.folder / "b")
+            path.transports["b"] = b
+            await b.start(keep(heard))
+            host, _, port = path.address["b"].rpartition(":")
+            with socket.create_connection((host, int(port))) as far:
+                await until(lambda: handshakes(b) == 1)
+                elsewhere = ("127.0.0.2", 0)
+                others = [
+                    socket.create_connection((host, int(port)), source_address=elsewhere)
+                    for _ in range(2 * MOST_HANDSHAKES)
+                ]
+                await until(lambda: b.counts["refused"] == MOST_HANDSHAKES + 1)
+
+                def talk() -> None:
+                    with client(path.folder / "a").wrap_socket(far) as link:
+                        link.sendall(b"\0\0\0\4here")
+
+                await asyncio.to_thread(talk)
+                await until(lambda: heard == [("a", b"here")])
+            for each in others:
+                each.close()
 
         play(path, work)
 
@@ -427,6 +514,29 @@ class TestTooMuch:
             assert len(heard) <= MOST_PER_SECOND * seconds
             assert set(heard) == {("a", b"many")}
             assert b.counts["half"] == 1
+
+        play(path, work)
+
+    def test_more_bytes_than_are_read_in_a_second(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is too much waits where it is, and is not lost."""
+        monkeypatch.setattr(tls_link, "MOST_TAKEN_BYTES", 5 * 1000)
+
+        async def work() -> None:
+            heard: list[tuple[str, bytes]] = []
+            b = path.transport("b")
+            b.inbox = Inbox(keep(heard), b.counts)
+            link = tls_link.Link(b)
+            link._transport = reading = Mock(asyncio.Transport)
+            link.data_received(((1000).to_bytes(4, "big") + bytes(1000)) * 6)
+            assert b.counts["received"] == 5
+            reading.pause_reading.assert_called_once()
+            reading.resume_reading.assert_not_called()
+            link._go_on()
+            assert b.counts["received"] == 6
+            reading.resume_reading.assert_called_once()
+            assert b.counts["paused"] == 1
 
         play(path, work)
 

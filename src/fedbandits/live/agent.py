@@ -100,7 +100,7 @@ class Agent:
         self.part = own_part(name, federation)
         refuse_others(self.part, algorithm, arms)
         self._store = as_store(store)
-        self._transport = own_transport(name, transport)
+        self._transport = own_transport(self.part, transport)
         self._range = checked_range(low, high)
         self._responses = responses(epsilon, self.part.algorithm)
         self._seed = seed
@@ -386,6 +386,7 @@ class Agent:
         """Go on in a federation that has changed: other members, links, weights or settings."""
         part = own_part(self.name, federation)
         refuse_others(part, self.part.algorithm, self.part.arms)
+        own_transport(part, self._transport)
         member = self._running()
         member.adopt(part.agents, part.neighbours)
         member.ledger.limit, member.expiry = part.limit, part.expiry

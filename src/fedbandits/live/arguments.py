@@ -38,14 +38,19 @@ def refuse_others(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[str
         )
 
 
-def own_transport(name: str, transport: Any) -> Transport | None:
-    """A transport that can be one, and is this agent's."""
+def own_transport(part: Part, transport: Any) -> Transport | None:
+    """A transport that can be one, is this agent's, and knows of its neighbours."""
     if transport is None:
         return None
     if not all(hasattr(transport, method) for method in ("start", "send", "stop")):
         raise TypeError(f"transport must have start, send and stop, not be {transport!r}")
-    if getattr(transport, "name", name) != name:
-        raise ValueError(f"this is the transport of {transport.name!r}, not of {name!r}")
+    if getattr(transport, "name", part.name) != part.name:
+        raise ValueError(f"this is the transport of {transport.name!r}, not of {part.name!r}")
+    if new := sorted(part.neighbours.keys() - getattr(transport, "neighbours", part.neighbours)):
+        raise ValueError(
+            f"the transport of {part.name!r} does not know where {', '.join(new)} can be reached; "
+            "start the agent anew, with a transport that does"
+        )
     found: Transport = transport
     return found
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from .keys import KeysError, check_member, expires
+from .keys import KeysError, check_member, expires, stamp
 
 _log = logging.getLogger("fedbandits.live")
 
@@ -41,7 +42,7 @@ class ExpiryWatch:
     def __init__(self, keys: Path, name: str) -> None:
         self._keys = keys
         self._name = name
-        self._seen: tuple[int, ...] = ()
+        self._seen: list[tuple[int, ...]] = []
         self._warned: dict[str, float] = {}
         self.expiries: Expiries | None = None
         """As of the last look; None before, and while there are no certificates to look at."""
@@ -61,17 +62,15 @@ class ExpiryWatch:
 
     def _read(self) -> None:
         """Certificates that do not fit are not taken by agents, which go on with those before."""
-        files = [self._keys / name for name in ("cert.pem", "ca.pem", "key.pem")]
-        try:
-            seen = tuple(file.stat().st_mtime_ns for file in files)
-            if seen == self._seen:
-                return
-            self._seen = seen
+        seen = stamp(self._keys)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        with suppress(KeysError):
             if self.expiries is not None:
                 check_member(self._keys, self._name)
-            self.expiries = Expiries(*(expires(file).timestamp() for file in files[:2]))
-        except (OSError, KeysError):
-            return
+            member, authority = (expires(self._keys / file) for file in ("cert.pem", "ca.pem"))
+            self.expiries = Expiries(member.timestamp(), authority.timestamp())
 
 
 def day(time: float) -> str:

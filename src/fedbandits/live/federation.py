@@ -114,7 +114,7 @@ class Federation:
             checks.unit_interval(self.expired_loss, "expired_loss")
             if self.expire_after is None:
                 raise ValueError("expired_loss needs expire_after: no ticket expires without")
-        _check_addresses(self.addresses, members)
+        check_addresses(self.addresses, members)
         checks.whole(self.version, "version", least=1)
         for name, found in (
             ("gossip", gossip),
@@ -232,7 +232,8 @@ def _check_members(members: tuple[str, ...], network: Network) -> None:
         )
 
 
-def _check_addresses(addresses: Any, members: tuple[str, ...]) -> None:
+def check_addresses(addresses: Any, members: Sequence[str]) -> None:
+    """Refuse an address of nobody, or what is none."""
     for name, address in addresses.items():
         if name not in members:
             raise ValueError(f"an address of {name!r}{did_you_mean(name, members)} No such member")

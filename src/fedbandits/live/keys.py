@@ -235,6 +235,17 @@ def read_certificate(path: str | Path) -> x509.Certificate:
         raise KeysError(f"{path} is no certificate in PEM: {error}") from None
 
 
+def stamp(folder: str | Path) -> list[tuple[int, ...]]:
+    """What changes when a member's files do, or who may read them."""
+    found: list[tuple[int, ...]] = []
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        with suppress(OSError):
+            status = (Path(folder) / name).stat()
+            # The last alone changes with the owner: a file that could not be read is tried again.
+            found.append((status.st_mtime_ns, status.st_ino, status.st_ctime_ns))
+    return found
+
+
 def check_member(folder: str | Path, name: str) -> None:
     """Refuse a folder that does not let a member in: files missing, another's, or out of date.
 
@@ -243,7 +254,7 @@ def check_member(folder: str | Path, name: str) -> None:
         name: of the member.
     """
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     place = Path(folder)
@@ -256,21 +267,31 @@ def check_member(folder: str | Path, name: str) -> None:
     authority = read_certificate(place / "ca.pem")
     try:
         own.verify_directly_issued_by(authority)
-    except (InvalidSignature, TypeError, ValueError) as error:
+    except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError) as error:
         raise KeysError(
             f"{place / 'cert.pem'} is not signed by the authority of ca.pem beside it"
         ) from error
     try:
         key = load_pem_private_key(_read(place / "key.pem"), None)
-    except (TypeError, ValueError) as error:
+        fits = key.public_key() == own.public_key()
+    except (UnsupportedAlgorithm, TypeError, ValueError) as error:
         if isinstance(error, KeysError):
             raise
-        raise KeysError(f"{place / 'key.pem'} is no key in PEM without a password") from error
-    if key.public_key() != own.public_key():
+        raise KeysError(
+            f"{place / 'key.pem'} is no key in PEM without a password, or of a kind that is not "
+            f"known here: {error}"
+        ) from error
+    if not fits:
         raise KeysError(f"{place / 'key.pem'} is not the key of cert.pem beside it")
-    if own.not_valid_after_utc < datetime.now(UTC):
+    now = datetime.now(UTC)
+    if own.not_valid_after_utc < now:
         raise KeysError(
             f"{place / 'cert.pem'} expired on {own.not_valid_after_utc:%Y-%m-%d}; renew it"
+        )
+    if authority.not_valid_after_utc < now:
+        raise KeysError(
+            f"{place / 'ca.pem'} expired on {authority.not_valid_after_utc:%Y-%m-%d}; make a new "
+            "authority, and give all members new keys"
         )
 
 

@@ -179,7 +179,8 @@ class Ledger:
         Args:
             sender: who sent it, proven.
             message: what it says.
-            exchange: whether a report may move the flow now, or is only answered.
+            exchange: whether the flow may move now. If not, a report is only answered, and a flow
+                is left for later: the owner sends it again until a report says it was applied.
 
         Raises:
             RefusedError: if nothing of it was believed.
@@ -221,7 +222,7 @@ class Ledger:
         edge = self.edges[sender] = edge._replace(heard=values, left=message.leaving)
         self._take_maxima(values)
         if isinstance(message, Flow):
-            if message.sequence > edge.sequence:
+            if exchange and message.sequence > edge.sequence:
                 self._apply(sender, edge, message.sequence, flow)
             # Who leaves waits to see that this is known.
             return self.state(sender) if message.leaving else None

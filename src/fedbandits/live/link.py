@@ -22,8 +22,9 @@ MOST_UNSENT = 2**20
 """Bytes that wait on a link; what finds no room is dropped."""
 
 MOST_TAKEN = 20_000
-"""Messages, empty ones too, that are taken off a link within a second. Then it is not read for a
-second: who floods waits, and what it sends costs no more time than this."""
+MOST_TAKEN_BYTES = 2**25
+"""Messages, empty ones too, and their bytes, that are taken off a link within a second. Then it is
+not read for a second: who floods waits, and what it sends costs no more time than this."""
 
 CUT_OFF = "the other end closed the link before a word: it may not accept the certificate it saw"
 
@@ -51,7 +52,7 @@ class Link(asyncio.Protocol):
         self._received = bytearray()
         self._heard_at = time.monotonic()
         self._expires = 0.0
-        self._taken = 0
+        self._taken = self._taken_bytes = 0
         self._since = self._heard_at
         self._paused: asyncio.TimerHandle | None = None
 
@@ -89,7 +90,7 @@ class Link(asyncio.Protocol):
         self.heard = True
         self._received += data
         if self._heard_at - self._since > 1:
-            self._since, self._taken = self._heard_at, 0
+            self._begin_to_count()
         self._take()
 
     def _take(self) -> None:
@@ -104,10 +105,11 @@ class Link(asyncio.Protocol):
             end = start + 4 + size
             if len(received) < end:
                 break
-            if self._taken >= MOST_TAKEN:
+            if self._taken >= MOST_TAKEN or self._taken_bytes >= MOST_TAKEN_BYTES:
                 self._pause()
                 break
             self._taken += 1
+            self._taken_bytes += size
             if size:
                 inbox.put(str(self.peer), bytes(received[start + 4 : end]))
             start = end
@@ -120,10 +122,13 @@ class Link(asyncio.Protocol):
             self._transport.pause_reading()
             self._paused = asyncio.get_running_loop().call_later(1.0, self._go_on)
 
+    def _begin_to_count(self) -> None:
+        self._since, self._taken, self._taken_bytes = time.monotonic(), 0, 0
+
     def _go_on(self) -> None:
         self._paused = None
         if self._transport is not None:
-            self._since, self._taken = time.monotonic(), 0
+            self._begin_to_count()
             self._take()
             if self._paused is None and self._transport is not None:
                 self._transport.resume_reading()
@@ -137,8 +142,8 @@ class Link(asyncio.Protocol):
         return True
 
     def over(self) -> str | None:
-        """Why it has to end: "silent" for too long, its certificate "expired", or not at all."""
-        if time.time() > self._expires:
+        """Why it has to end: "silent" for too long, a certificate "expired", or not at all."""
+        if time.time() > min(self._expires, self._owner.authority_expires):
             return "expired"
         return "silent" if time.monotonic() - self._heard_at > self._owner.silence else None
 

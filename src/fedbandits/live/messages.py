@@ -134,6 +134,16 @@ Message: TypeAlias = Report | Flow
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Report | Flow)
 
+
+class _Beginning(msgspec.Struct, frozen=True, array_like=True):
+    """What messages of all versions have in common, whatever follows."""
+
+    tag: str
+    version: Count
+
+
+_beginning = msgspec.msgpack.Decoder(_Beginning)
+
 encode = _encoder.encode
 
 
@@ -173,15 +183,17 @@ class Format:
                 "large",
             )
         try:
+            # First alone: what else there is in a message of another version is not known here.
+            version = _beginning.decode(payload).version
+            if version != VERSION:
+                raise RefusedError(
+                    f"a message of protocol {version}, and this is {VERSION}; install the same "
+                    "version of fedbandits everywhere",
+                    "protocol",
+                )
             message = _decoder.decode(payload)
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise RefusedError(f"no message: {error}") from None
-        if message.version != VERSION:
-            raise RefusedError(
-                f"a message of protocol {message.version}, and this is {VERSION}; install the same "
-                "version of fedbandits everywhere",
-                "protocol",
-            )
         if message.game != self.game:
             raise RefusedError("a message of another game: other arms or another algorithm", "game")
         return message

@@ -9,7 +9,7 @@ REPEATS = 1
 messages are lost there are almost as many exchanges as where none is."""
 
 BURST = 4.0
-"""Reports of one neighbour that may each move the flow in one instant."""
+"""Messages of one neighbour that may each move the flow in one instant."""
 
 
 class Pace:
@@ -32,7 +32,7 @@ class Pace:
         self._left: dict[str, tuple[float, float]] = {}
 
     def grants(self, neighbour: str, now: float) -> bool:
-        """Whether a report of a neighbour may move the flow now."""
+        """Whether a message of a neighbour may move the flow now."""
         if self._rate == 0:
             return True
         left, since = self._left.get(neighbour, (BURST, -math.inf))

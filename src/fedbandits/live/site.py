@@ -18,7 +18,7 @@ from fedbandits.config.reading import read_config
 
 from .agent import Agent
 from .expiry import ExpiryWatch
-from .federation import Federation, Part
+from .federation import Federation, Part, check_addresses
 from .group_commit import StoppedError
 from .responses import responses
 from .transport import Transport
@@ -97,11 +97,13 @@ def read_site(path: str | Path) -> Site:
             raise ConfigError(f'{source} has no {key}; add {key} = "..."')
     name, folder = config["name"], source.parent
     federation = Federation.read(folder / config["federation"])
+    addresses: dict[str, str] = config.get("addresses", {})
     try:
         part = federation.part(name)
+        check_addresses(addresses, federation.members)
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from error
-    part = part._replace(addresses=part.addresses | config.get("addresses", {}))
+    part = part._replace(addresses=part.addresses | addresses)
     keys = folder / config["keys"] if "keys" in config else None
     if keys is None and part.neighbours:
         raise ConfigError(

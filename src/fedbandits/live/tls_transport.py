@@ -18,20 +18,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from .door import Door
 from .inbox import Inbox
-from .keys import KeysError, check_member
+from .keys import KeysError, check_member, expires, stamp
 from .ledger import owns
 from .link import MOST_BYTES, Link
 from .transport import Receive
 
 _log = logging.getLogger("fedbandits.live")
 
-MOST_HANDSHAKES = 64
-"""Under way at once. One on top ends the oldest: a neighbour needs a moment for its handshake, and
-who only holds the line has had longer."""
-
 HANDSHAKE = 5.0
 """Seconds for a handshake."""
+
+CONNECT = 10.0
+"""Seconds for a link to be opened, handshake and all. Left to TCP alone, one to a machine that was
+away for long is tried again after a minute."""
 
 HEARTBEAT = 2.0
 SILENCE = 10.0
@@ -54,7 +55,7 @@ COUNTS = {
     "oversized": "links cut for a message that is too large",
     "half": "links that ended in the middle of a message",
     "silent": "links cut for silence",
-    "expired": "links cut because the other end's certificate has expired",
+    "expired": "links cut because the other end's certificate, or the authority's, has expired",
     "reloads": "of the own certificate",
 }
 """What is counted."""
@@ -104,9 +105,7 @@ class TlsTransport:
         self._open: set[Link] = set()
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._socket: socket.socket | None = None
-        self._handshakes: dict[asyncio.Task[None], None] = {}
-        """Under way, the oldest first."""
+        self._door: Door | None = None
         self._warned: set[str] = set()
         for address in self.neighbours.values():
             if address is not None:
@@ -118,8 +117,13 @@ class TlsTransport:
             raise RuntimeError(f"the transport of {self.name} is running already")
         self._read_keys()
         if self.listen is not None:
-            self._socket = await _listening(self.listen, self.name)
-            self._await_links(self._socket)
+            self._door = Door(
+                await _listening(self.listen, self.name),
+                lambda: Link(self),
+                lambda: self._server,
+                self.refuse,
+                HANDSHAKE,
+            )
         self.inbox = Inbox(receive, self.counts)
         for neighbour, address in self.neighbours.items():
             if address is not None and opens(self.name, self.listen, neighbour, address):
@@ -141,12 +145,10 @@ class TlsTransport:
         if self.inbox is not None:
             self.inbox.close()
             self.inbox = None
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_reader(self._socket)
-            self._socket.close()
-            self._socket = None
-            # A turn of the loop, in which handshakes begin: one that has not cannot be ended.
-            await asyncio.sleep(0)
+        if self._door is not None:
+            self._door.close()
+            await self._door.wait_closed()
+            self._door = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -208,67 +210,34 @@ class TlsTransport:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _await_links(self, listening: socket.socket) -> None:
-        if listening is self._socket:
-            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
-
-    def _accept(self, listening: socket.socket) -> None:
-        """Someone is at the door. (asyncio's own server does not tell of handshakes that fail.)"""
-        try:
-            connection, _ = listening.accept()
-        except OSError as error:  # gone meanwhile, or no file handles left: ask again later
-            self.refuse(error)
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(listening)
-            loop.call_later(RETRY[0], self._await_links, listening)
-            return
-        connection.setblocking(False)
-        if len(self._handshakes) >= MOST_HANDSHAKES:
-            oldest = next(iter(self._handshakes))
-            del self._handshakes[oldest]
-            oldest.cancel()
-            self.counts["refused"] += 1
-            self.last_refusal = f"more than {MOST_HANDSHAKES} handshakes at once"
-        self._handshakes[self._begin(self._welcome(connection))] = None
-
-    async def _welcome(self, connection: socket.socket) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Link(self), connection, ssl=self._server, ssl_handshake_timeout=HANDSHAKE
-            )
-        except OSError as error:
-            self.refuse(error)
-        finally:
-            if (task := asyncio.current_task()) is not None:
-                self._handshakes.pop(task, None)
-
     async def _keep_open(self, neighbour: str, address: str) -> None:
         """Open the link to a neighbour whenever there is none."""
         host, port = _host_and_port(address)
         pause = RETRY[0]
         while True:
             try:
-                _, link = await asyncio.get_running_loop().create_connection(
-                    lambda: Link(self, expected=neighbour),
-                    host,
-                    port,
-                    ssl=self._client,
-                    server_hostname=host,
-                    ssl_handshake_timeout=HANDSHAKE,
-                )
+                async with asyncio.timeout(CONNECT):
+                    _, link = await asyncio.get_running_loop().create_connection(
+                        lambda: Link(self, expected=neighbour),
+                        host,
+                        port,
+                        ssl=self._client,
+                        server_hostname=host,
+                        ssl_handshake_timeout=HANDSHAKE,
+                    )
                 await link.gone.wait()
                 if link.heard:
                     pause = RETRY[0]
             except ssl.SSLError as error:
                 self.refuse(error)
-            except OSError:
+            except OSError:  # TimeoutError is one
                 pass  # nobody is there now
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
 
     async def _look_after(self) -> None:
         """Show signs of life, cut what shows none, and take a renewed certificate."""
-        taken = seen = stamp(self.keys)
+        seen = self._taken
         looked = time.monotonic()
         while True:
             await asyncio.sleep(min(HEARTBEAT, self._check, self.silence / 4))
@@ -281,8 +250,7 @@ class TlsTransport:
             if time.monotonic() - looked < self._check:
                 continue
             looked, now = time.monotonic(), stamp(self.keys)
-            if now == seen != taken:
-                taken = now
+            if now == seen != self._taken:  # whoever copies files may be half done
                 try:
                     self._read_keys()
                     self.counts["reloads"] += 1
@@ -291,7 +259,9 @@ class TlsTransport:
             seen = now
 
     def _read_keys(self) -> None:
+        self._taken = stamp(self.keys)  # before they are read: what comes meanwhile is seen later
         check_member(self.keys, self.name)
+        self.authority_expires = expires(self.keys / "ca.pem").timestamp()
         self._server, self._client = (
             _context(self.keys, side) for side in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         )
@@ -314,16 +284,6 @@ def opens(name: str, listen: str | None, neighbour: str, address: str | None) ->
     return address is not None and (listen is None or owns(name, neighbour))
 
 
-def stamp(keys: Path) -> list[tuple[int, int]]:
-    """What changes when the files of the keys do."""
-    found = []
-    for name in ("ca.pem", "cert.pem", "key.pem"):
-        with suppress(OSError):
-            status = (keys / name).stat()
-            found.append((status.st_mtime_ns, status.st_ino))
-    return found
-
-
 def _context(keys: Path, side: int) -> ssl.SSLContext:
     """TLS 1.3, with a certificate of the federation's authority at both ends."""
     context = ssl.SSLContext(side)
@@ -338,11 +298,16 @@ def _context(keys: Path, side: int) -> ssl.SSLContext:
 
 def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        host.encode("idna")  # as it is looked up: what cannot be is better refused now
+        if not host or host[0] == "." or not port.isdecimal() or int(port) > 65535:
+            raise ValueError
+    except ValueError:
         raise ValueError(
             f"an address is host:port, such as site3.example.org:7447, not {address!r}"
-        )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+        ) from None
+    return host, int(port)
 
 
 async def _listening(address: str, name: str) -> socket.socket:
@@ -353,5 +318,4 @@ async def _listening(address: str, name: str) -> socket.socket:
         listening = socket.create_server(place[:2], family=family, backlog=128)
     except OSError as error:
         raise OSError(f"{name} cannot listen on {address}: {error}") from error
-    listening.setblocking(False)
     return listening

@@ -105,6 +105,8 @@ def test_a_site_is_read(tmp_path: Path) -> None:
         ({"keys": ""}, "fedbandits live keys"),
         ({"jornal": '"x"'}, "unknown key 'jornal'; did you mean 'journal'"),
         ({"service": '{adress = "x"}'}, "unknown key 'adress'; did you mean 'address'"),
+        ({"addresses": '{agnt2 = "x:1"}'}, "address of 'agnt2'; did you mean 'agent2'"),
+        ({"addresses": '{agent2 = "x:99999"}'}, "'agent2' must be host:port, not 'x:99999'"),
     ],
 )
 def test_a_bad_site_is_told_where_and_why(tmp_path: Path, other: dict[str, str], why: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import ipaddress
 import os
+import re
 import shutil
 import signal
 import socket
@@ -157,7 +158,32 @@ def test_tls_on_any_address(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_certificate_is_renewed_while_it_runs(tmp_path: Path) -> None:
+def test_who_holds_the_line_before_tls_begins_is_cut(tmp_path: Path) -> None:
+    """They are counted, and leave file handles and room to who comes after them."""
+    pair = certificate(tmp_path, "site3.example")
+
+    async def run() -> None:
+        agent = Agent("agent1", ALONE, MemoryStore())
+        async with agent, await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
+            port = int(service.url.rpartition(":")[2])
+            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+            trust = ssl.create_default_context(cafile=pair[0])
+            url = f"https://127.0.0.1:{port}"
+            async with httpx.AsyncClient(verify=trust, base_url=url, trust_env=False) as client:
+                assert (await client.get("/healthz")).status_code == 200
+            # Of a hundred and the client there was room for 64 at once.
+            counted = r'connections_cut_total\{reason="handshake"\} ([\d.]+)'
+            (cut,) = re.findall(counted, service.metrics.text().decode())
+            assert float(cut) >= 37
+            for each in held:
+                each.close()
+
+    asyncio.run(run())
+
+
+def test_a_certificate_is_renewed_while_it_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     pair = certificate(tmp_path, "site3.example", number=1)
     fresh = tmp_path / "fresh"
     fresh.mkdir()
@@ -181,8 +207,10 @@ def test_a_certificate_is_renewed_while_it_runs(tmp_path: Path) -> None:
             assert await number(port) == 1
             new = certificate(fresh, "site3.example", number=2)
             shutil.copy(new[0], pair[0])
-            renew.renew()  # the key is not there yet
+            for _ in range(3):
+                renew.renew()  # the key is not there yet
             assert await number(port) == 1
+            assert [each.levelname for each in caplog.records].count("WARNING") == 1
             shutil.copy(new[1], pair[1])
             renew.renew()
             assert await number(port) == 2

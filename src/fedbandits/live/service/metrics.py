@@ -62,7 +62,7 @@ class Metrics:
         )
         self._connections = Counter(
             "fedbandits_http_connections_cut",
-            "Connections that were ended, by reason: malformed, slow, or too many.",
+            "Connections that were ended, by reason: malformed, slow, too many, or no handshake.",
             ["reason"],
             registry=self._registry,
         )

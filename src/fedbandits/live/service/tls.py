@@ -22,18 +22,21 @@ class Certificate:
         self.key = key
         self.context = self._loaded()
         self._changed = self._times()
+        self._complained: tuple[int, int] | None = None
 
     def renew(self) -> None:
         """Take new files if there are any; new connections get them."""
+        times = self._times()
         try:
-            times = self._times()
             if times == self._changed:
                 return
             self._loaded()  # the pair must fit before the running context is touched
             self.context.load_cert_chain(self.chain, self.key)
-        except (OSError, ssl.SSLError) as error:
-            # Perhaps one of the two is not there yet: it is tried again.
-            _log.warning("%s is not taken yet: %s", self.chain, error)
+        except OSError as error:  # SSLError is one
+            # Perhaps one of the two is not there yet: it is tried again, and told once.
+            if times != self._complained:
+                _log.warning("%s is not taken yet: %s", self.chain, error)
+            self._complained = times
             return
         self._changed = times
         _log.info("%s was renewed", self.chain)
@@ -45,4 +48,8 @@ class Certificate:
         return context
 
     def _times(self) -> tuple[int, int]:
-        return self.chain.stat().st_mtime_ns, self.key.stat().st_mtime_ns
+        """When the files changed; zeros while one is not there."""
+        try:
+            return self.chain.stat().st_mtime_ns, self.key.stat().st_mtime_ns
+        except OSError:
+            return 0, 0
