@@ -446,7 +446,7 @@ def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
 
 def neighbours_table(found: Mapping[str, Any]) -> Table:
     """Who is there, and who is silent since when."""
-    table = _table("neighbour", "heard", "apart by", "refused", "last refusal")
+    table = _table("neighbour", "heard", "apart by", "refused", "why")
     for name, each in found["neighbours"].items():
         silent, apart = each["silent_for"], each["disagreement"]
         heard = "never" if silent is None else f"{silent:,.1f} s ago"
@@ -455,7 +455,7 @@ def neighbours_table(found: Mapping[str, Any]) -> Table:
             "has left" if each["left"] else heard,
             "-" if apart is None else f"{apart:.3g}",
             str(each["refused"]),
-            each["last_refusal"] or "-",
+            each.get("no_link") or each["last_refusal"] or "-",
         )
     return table
 

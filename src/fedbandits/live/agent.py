@@ -211,6 +211,7 @@ class Agent:
     def neighbours(self) -> dict[str, Neighbour]:
         """Who is there, and who has been silent for how long."""
         member, now = self._running(), self._now()
+        obstacle = getattr(self._transport, "obstacle", lambda _: None)
         return {
             name: Neighbour(
                 edge.weight,
@@ -220,6 +221,7 @@ class Agent:
                 dict(reasons),
                 self._why_refused.get(name, STALE if reasons else None),
                 member.distance(name),
+                obstacle(name),
             )
             for name, edge in member.ledger.edges.items()
             for reasons in [self._refused[name] + Counter(stale=member.ledger.stale[name])]

@@ -20,6 +20,7 @@ class Neighbour(msgspec.Struct, frozen=True):
         last_refusal: why the last of those was not.
         disagreement: the largest difference between its estimates and the agent's; None if it was
             never heard from.
+        no_link: why there is no link to it now; None if there is one, or nobody knows.
     """
 
     weight: float
@@ -29,6 +30,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     reasons: dict[str, int]
     last_refusal: str | None
     disagreement: float | None
+    no_link: str | None = None
 
 
 class Status(msgspec.Struct, frozen=True):

@@ -92,7 +92,7 @@ export class AgentView {
         heard(neighbour, period),
         format.measure(neighbour.disagreement),
         format.measure(neighbour.weight),
-        neighbour.refused ? `${format.count(neighbour.refused)}: ${neighbour.last_refusal}` : "none",
+        refusals(neighbour),
       ]);
     }
   }
@@ -138,6 +138,12 @@ function heard(neighbour, period) {
   const state = linkState(neighbour, period);
   if (state === "heard") return `${format.duration(neighbour.silent_for)} ago`;
   return linkWords(neighbour, period);
+}
+
+function refusals({ refused, last_refusal: why, no_link: missing }) {
+  const said = refused ? [`${format.count(refused)}: ${why}`] : [];
+  if (missing) said.push(`no link: ${missing}`);
+  return said.join("; ") || "none";
 }
 
 // What is written on a link.
