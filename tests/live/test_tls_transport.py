@@ -157,6 +157,9 @@ class TestNeighbours:
                     with suppress(OSError):
                         while first.recv(100):
                             pass  # signs of life, until it is closed
+                    end = time.monotonic() + 5
+                    while len(b._open) != 1 and time.monotonic() < end:
+                        time.sleep(0.01)  # b hears of the end a turn of its loop later
                     return len(b._open)
 
             assert await asyncio.to_thread(talk) == 1
