@@ -44,6 +44,8 @@ class _Commands(TyperGroup):
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
                 say(f"error: {one_line(error)}", "red", err=True)
+                for note in getattr(error, "__notes__", ()):  # lines to copy
+                    say(note, err=True)
                 raise typer.Exit(2) from error
             except (MemoryError, RuntimeError) as error:
                 if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):

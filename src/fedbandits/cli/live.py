@@ -163,10 +163,13 @@ def keys(
       fedbandits live keys federation.toml --out keys
       fedbandits live keys federation.toml --out keys --renew north
     """  # noqa: D301
-    from fedbandits.live import Federation
+    from fedbandits.live import Federation, membership
     from fedbandits.live import keys as making
 
     known = Federation.read(federation)
+    for name in (renew, add):
+        if name is not None:
+            membership.require_member(federation, known, name)
     hosts = {
         name: [address.rpartition(":")[0].strip("[]")] for name, address in known.addresses.items()
     }
