@@ -33,9 +33,8 @@ class Obstacles:
             self._told.add(what)
             _log.warning("%s: %s", self._name, what)
 
-    def refused(self, what: str, neighbour: str | None) -> None:
+    def refused(self, what: str, neighbour: str | None = None) -> None:
         """A handshake has failed, here or at the other end."""
         self.last = what
-        self.warn(what)
         if neighbour is not None:
             self.of[neighbour] = what

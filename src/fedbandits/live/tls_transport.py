@@ -223,7 +223,10 @@ class TlsTransport:
         who = f"from {address or 'nobody'}"
         if neighbour is not None:
             who = f"with {neighbour} at {self.neighbours[neighbour]}"
-        self._obstacles.refused(f"the handshake {who} was refused: {error}", neighbour)
+        what = f"the handshake {who} was refused: {error}"
+        self._obstacles.refused(what, neighbour)
+        if neighbour is not None or isinstance(error, ssl.SSLError):  # not who only rings the bell
+            self._obstacles.warn(what)
 
     # What runs all the time
 
@@ -253,7 +256,7 @@ class TlsTransport:
             del self._handshakes[oldest]
             oldest.cancel()
             self.counts["refused"] += 1
-            self._obstacles.refused(f"more than {MOST_HANDSHAKES} handshakes at once", None)
+            self._obstacles.refused(f"more than {MOST_HANDSHAKES} handshakes at once")
         self._handshakes[self._begin(self._welcome(connection, str(address[0])))] = None
 
     async def _welcome(self, connection: socket.socket, address: str) -> None:
