@@ -127,6 +127,10 @@ async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
         if demo:
             losses = await asyncio.to_thread(demo_losses, federation, demo)
             tasks.append(asyncio.create_task(running.play(losses, pace)))
+        else:
+            say(f"{file} has no [demo]: nobody chooses until you do, by the agents' services:")
+            for member in members:
+                say(f"  {member.name}: {member.url}, token in {member.token}")
         say("all agents run; Ctrl-C ends them")
         await asyncio.wait(
             [asyncio.create_task(stop.wait()), *tasks], return_when=asyncio.FIRST_COMPLETED
