@@ -415,12 +415,13 @@ def journal_tables(found: Summary) -> list[Group | Table]:
 
 def status_lines(found: Mapping[str, Any]) -> list[str]:
     """What an agent tells of itself, a line each."""
-    likeliest = max(found["probabilities"])
+    likeliest, baseline = max(found["probabilities"]), found.get("baseline")
     return [
         f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
         f"{found['version']}; version {found['federation_version']} of the federation's file",
         f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
         f"{found['disagreement']:.3g}",
+        *([f"an apprentice: plays {baseline} each time"] if baseline else []),
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
         *_expiry_lines(found),

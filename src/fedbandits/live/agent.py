@@ -113,6 +113,8 @@ class Agent:
         self.would: Counter[str] = Counter()
         self.expiries: Expiries | None = None
         """Of its certificates; whoever has given it keys looks at them."""
+        self.baseline: str | None = None
+        """What an apprentice plays each time; whoever serves it says so."""
         self._offset = self._started = 0.0
 
     # What an application calls
@@ -272,6 +274,7 @@ class Agent:
             time=now,
             certificate_expires=self.expiries and self.expiries.member,
             authority_expires=self.expiries and self.expiries.authority,
+            baseline=self.baseline,
         )
 
     # Beginning, changing and ending

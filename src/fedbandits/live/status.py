@@ -57,6 +57,7 @@ class Status(msgspec.Struct, frozen=True):
         time: seconds since 1970.
         certificate_expires: when its certificate does, in seconds since 1970; None without keys.
         authority_expires: the same of the authority's.
+        baseline: what is played each time, if the agent is an apprentice; None if it plays freely.
     """
 
     name: str
@@ -79,3 +80,4 @@ class Status(msgspec.Struct, frozen=True):
     time: float
     certificate_expires: float | None = None
     authority_expires: float | None = None
+    baseline: str | None = None

@@ -58,7 +58,8 @@ export class AgentView {
     showCertificate(byId("certificate"), status);
     setText(byId("recommended"), status.recommended);
     const likeliest = status.probabilities[status.arms.indexOf(status.recommended)];
-    setText(byId("recommended-probability"), `with probability ${format.probability(likeliest)}`);
+    const plays = status.baseline ? `; an apprentice, it plays ${status.baseline} each time` : "";
+    setText(byId("recommended-probability"), `with probability ${format.probability(likeliest)}${plays}`);
     showFacts(byId("agent-facts"), {
       Choices: format.count(status.rounds),
       "Choices per second": format.measure(history.rate.at(-1)),

@@ -94,6 +94,7 @@ class Service:
         self.url = ""
         self._address = address
         self._certificate = certificate
+        agent.baseline = baseline
         self.metrics = Metrics(agent, baseline)
         self.events = self.metrics.events = Events(agent)
         hosts = {address.host}
