@@ -118,7 +118,7 @@ export class AgentView {
         y: points[i][1],
         radius: i ? radius : 20,
         mark: arm ? String(status.arms.indexOf(arm) + 1) : "?",
-        kind: `${arm ? `colour-${armColour(arm)}` : "unknown"} ${i ? linkState(neighbour, period) : ""}`,
+        kind: `${arm ? `colour-${armColour(arm, status.arms)}` : "unknown"} ${i ? linkState(neighbour, period) : ""}`,
         name: named && i ? format.shorten(name, width < 480 ? 10 : 14) : "",
         words: arm ? `${words}, leading arm ${arm}` : words,
       };
