@@ -230,9 +230,14 @@ def test_help_shows_what_stands_in_brackets() -> None:
     seen = 0
     waiting: list[tuple[list[str], Any]] = [([], get_command(app))]
     for path, command in waiting:
-        waiting += [([*path, name], each) for name, each in getattr(command, "commands", {}).items()]
+        waiting += [
+            ([*path, name], each) for name, each in getattr(command, "commands", {}).items()
+        ]
         callback = getattr(command, "callback", None)
-        texts = [inspect.getdoc(callback) or "", *(getattr(p, "help", "") or "" for p in command.params)]
+        texts = [
+            inspect.getdoc(callback) or "",
+            *(getattr(p, "help", "") or "" for p in command.params),
+        ]
         said = call(*path, "--help").stdout
         for bracket in re.findall(r"\[[^]]*\]", " ".join(texts)):
             assert bracket in said, (path, bracket)

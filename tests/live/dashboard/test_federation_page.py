@@ -53,7 +53,7 @@ def test_it_shows_all_agents(visit: Open) -> None:
 def test_an_arm_has_its_colour_whoever_leads(visit: Open) -> None:
     """By its number: the third arm leads first, alone, and is not given the first colour."""
     event = federation(2, 2, arms=5, leading=3)
-    event["agents"] = {name: event["agents"]["site-02"] for name in event["agents"]}
+    event["agents"] = dict.fromkeys(event["agents"], event["agents"]["site-02"])
     with serve(event) as service:
         page = visit(service.link).page
         expect(page.locator("#federation-arms .disc")).to_have_class("disc colour-2")
