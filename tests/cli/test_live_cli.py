@@ -112,7 +112,7 @@ def test_status_without_an_answer_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("not it")
     with answering(401, {"error": "show the token: Authorization: Bearer <token>"}) as port:
         said = {
-            f"http://127.0.0.1:{port}": "answered 401: show the token",
+            f"http://127.0.0.1:{port}": "(the one shown is not this agent's)",
             f"https://127.0.0.1:{port}": "is it http or https?",
             f"http://127.0.0.1:{free_port()}": "nobody listens there; is the agent running",
             "http://nowhere.invalid:8080": "no answer from http://nowhere.invalid:8080: ",

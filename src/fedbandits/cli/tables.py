@@ -448,6 +448,7 @@ def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
 def neighbours_table(found: Mapping[str, Any]) -> Table:
     """Who is there, and who is silent since when."""
     table = _table("neighbour", "heard", "apart by", "refused", "why")
+    table.columns[-1].justify = "left"
     for name, each in found["neighbours"].items():
         silent, apart = each["silent_for"], each["disagreement"]
         heard = "never" if silent is None else f"{silent:,.1f} s ago"

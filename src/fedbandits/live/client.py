@@ -63,7 +63,10 @@ class Client:
             self._connection.close()
             raise ServiceError(f"no answer from {self.url}: {_why(error)}") from error
         if answer.status != http.client.OK:
-            raise ServiceError(f"{self.url}{path} answered {answer.status}: {_told(content)}")
+            said = f"{self.url}{path} answered {answer.status}: {_told(content)}"
+            if answer.status == http.client.UNAUTHORIZED:
+                said += " (the one shown is not this agent's)"
+            raise ServiceError(said)
         try:
             return json.loads(content)
         except ValueError as error:
