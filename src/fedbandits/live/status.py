@@ -20,6 +20,7 @@ class Neighbour(msgspec.Struct, frozen=True):
         last_refusal: why the last of those was not.
         disagreement: the largest difference between its estimates and the agent's; None if it was
             never heard from.
+        no_link: why there is no link to it now; None if there is one, or nobody knows.
     """
 
     weight: float
@@ -29,6 +30,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     reasons: dict[str, int]
     last_refusal: str | None
     disagreement: float | None
+    no_link: str | None = None
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -55,6 +57,7 @@ class Status(msgspec.Struct, frozen=True):
         time: seconds since 1970.
         certificate_expires: when its certificate does, in seconds since 1970; None without keys.
         authority_expires: the same of the authority's.
+        baseline: what is played each time, if the agent is an apprentice; None if it plays freely.
     """
 
     name: str
@@ -77,3 +80,4 @@ class Status(msgspec.Struct, frozen=True):
     time: float
     certificate_expires: float | None = None
     authority_expires: float | None = None
+    baseline: str | None = None
