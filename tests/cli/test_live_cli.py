@@ -2,14 +2,22 @@
 
 import json
 import re
+import socket
+import ssl
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import fedbandits as fb
 from fedbandits.cli.commands import app
+from fedbandits.live import Federation, write_keys
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.summary import leaf_values, summary
 from tests.live.journals import SEED, member, opened, play, played_journal
@@ -97,3 +105,64 @@ def test_show_with_the_base_install(tmp_path: Path) -> None:
     done = run_without(OPTIONAL, tmp_path / "links", words)
     assert done.returncode == 0, done.stderr
     assert "40 choices" in done.stdout
+
+
+def test_status_without_an_answer_is_one_line(tmp_path: Path) -> None:
+    """Nobody there, a wrong token, a wrong host, another protocol: said, without a traceback."""
+    (tmp_path / "token").write_text("not it")
+    with answering(401, {"error": "show the token: Authorization: Bearer <token>"}) as port:
+        said = {
+            f"http://127.0.0.1:{port}": "(the one shown is not this agent's)",
+            f"https://127.0.0.1:{port}": "is it http or https?",
+            f"http://127.0.0.1:{free_port()}": "nobody listens there; is the agent running",
+            "http://nowhere.invalid:8080": "no answer from http://nowhere.invalid:8080: ",
+            "127.0.0.1:8080": "is no address of a service",
+        }
+        for url, words in said.items():
+            done = call("live", "status", url, "--token", tmp_path / "token")
+            assert done.exit_code == 2, url
+            assert isinstance(done.exception, SystemExit), url
+            assert done.stderr.startswith("error: "), url
+            assert done.stderr.count("\n") == 1, url
+            assert words in done.stderr
+    with answering(200, None) as port:
+        done = call("live", "status", f"http://127.0.0.1:{port}", "--token", tmp_path / "token")
+        assert "is no service of an agent" in done.stderr
+    write_keys(Federation(["tea", "coffee"], fb.networks.path(1)), tmp_path / "keys")
+    with answering(200, {}, tmp_path / "keys" / "agent1") as port:
+        done = call("live", "status", f"https://127.0.0.1:{port}", "--token", tmp_path / "token")
+        assert "its certificate is not believed" in done.stderr
+        assert "give its authority with --ca ca.pem" in done.stderr
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def answering(status: int, body: object, keys: Path | None = None) -> Iterator[int]:
+    """A server that gives this answer; None is a page of its own. Gives its port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<html>" if body is None else json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if keys is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(keys / "cert.pem", keys / "key.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -152,7 +152,7 @@ def test_rewards_and_other_ranges() -> None:
             stars = await one.choose(["tea"])
             await one.observe(stars.id, reward=4)
             assert one._running().ledger.inputs["z"].tolist() == [0.25, 0.25, 0.25]
-            with pytest.raises(ValueError, match=r"must be in \[1, 5\], not 6"):
+            with pytest.raises(ValueError, match=r"must be in \[1, 5\], not 6.*in agent.toml"):
                 await one.observe((await one.choose()).id, reward=6)
             with pytest.raises(TypeError, match="a loss or a reward"):
                 await one.observe(stars.id, 0.5, reward=4)

@@ -83,6 +83,7 @@ def test_names_come_from_the_network_where_it_has_any() -> None:
         ({"addresses": {"agent9": "a:1"}}, ValueError, "an address of 'agent9'; did you mean"),
         ({"addresses": {"agent1": "a"}}, ValueError, "must be host:port, not 'a'"),
         ({"addresses": {"agent1": "a:99999"}}, ValueError, "must be host:port"),
+        ({"addresses": {"agent1": "a:1"}}, ValueError, "neither agent2 nor agent3 has an address"),
         ({"gossip_period": 0}, ValueError, "gossip_period must be a positive number"),
         ({"expired_loss": 0.5}, ValueError, "needs expire_after"),
         ({"expire_after": 5.0, "expired_loss": 2.0}, ValueError, "expired_loss must be in"),

@@ -119,6 +119,7 @@ def test_a_version_is_a_whole_number(file: Path, version: str) -> None:
         ("", ["north"], None, "is no name"),
         ("../west", ["north"], None, "member '../west': a member's name"),
         ("west", ["north"], "west.example", "must be host:port"),
+        ("west", ["north", "south"], None, "neither west nor south would .*; add --address west"),
     ],
 )
 def test_who_cannot_join(
@@ -150,11 +151,22 @@ def test_a_network_by_its_name_is_written_out_first(tmp_path: Path) -> None:
         leave(file, "agent1")
     assert file.read_text() == text
     # What it says to write is the same federation.
-    lines = "\n".join(str(found.value).splitlines()[1:])
+    lines = "\n".join(found.value.__notes__)
+    # On the command line too they stand on lines of their own.
+    assert call("join", file, "west", "--link", "agent1").stderr.endswith(f":\n{lines}\n")
     old = Federation.read(file)
     file.write_text(f'arms = ["a", "b"]\n{lines}\n')
     new = Federation.read(file)
     assert [new.part(name) for name in new.members] == [old.part(name) for name in old.members]
+
+
+def test_keys_are_for_members(file: Path) -> None:
+    for option in ("--add", "--renew"):
+        done = call("keys", file, "--out", file.parent / "keys", option, "nort")
+        assert done.exit_code == 2
+        assert "no member 'nort'; did you mean 'north'?" in done.stderr
+        assert "There are north, centre, south" in done.stderr
+    assert not (file.parent / "keys").exists()
 
 
 def test_the_file_is_replaced_whole(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

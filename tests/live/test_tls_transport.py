@@ -18,11 +18,13 @@ from unittest.mock import Mock
 
 import pytest
 
+import fedbandits as fb
 from fedbandits.live import keys, tls_transport
 from fedbandits.live import link as tls_link
 from fedbandits.live.door import MOST_HANDSHAKES
 from fedbandits.live.inbox import MOST_PER_SECOND, Inbox
 from fedbandits.live.link import MOST_BYTES
+from fedbandits.live.memory import MemoryStore
 from fedbandits.live.tls_transport import COUNTS, TlsTransport
 
 from .links import Path3, client, credentials, handshake, keep, play, send_until, until
@@ -198,6 +200,9 @@ class TestNeighbours:
                     with suppress(OSError):
                         while first.recv(100):
                             pass  # signs of life, until it is closed
+                    end = time.monotonic() + 5
+                    while len(b._open) != 1 and time.monotonic() < end:
+                        time.sleep(0.01)  # b hears of the end a turn of its loop later
                     return len(b._open)
 
             assert await asyncio.to_thread(talk) == 1
@@ -210,7 +215,11 @@ class TestNeighbours:
 class TestCertificates:
     """They are renewed, and they expire."""
 
-    def test_a_renewed_one_is_taken_and_no_link_closed(self, path: Path3) -> None:
+    def test_a_renewed_one_is_taken_and_no_link_closed(
+        self, path: Path3, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO", "fedbandits.live")
+
         async def work() -> None:
             await path.start("b", "c")
             await path.hears("b", "c", b"before")
@@ -223,6 +232,7 @@ class TestCertificates:
             file.write_bytes(good)
             keys.renew(path.folder, "b", days=700)
             await until(lambda: b.counts["reloads"])
+            assert "b has taken its new certificate" in caplog.text
 
             def shown() -> bytes | None:
                 with handshake(path.address["b"], path.folder / "c") as one:
@@ -287,6 +297,56 @@ class TestCertificates:
             keys.renew(path.folder, "b", days=1)
             await until(lambda: b.counts["reloads"])
             await path.hears("a", "b", b"after")
+
+        play(path, work)
+
+
+class TestWhoIsCutOffLearnsWhy:
+    """In the log, once, and in the status of the neighbour."""
+
+    def test_the_neighbours_file_does_not_have_it(
+        self, path: Path3, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """c opens the link to b, which knows nobody; a waits for one that nobody opens."""
+        monkeypatch.setattr(tls_transport, "MISSED", 0.2)
+        path.neighbours = {"a": "b", "b": "", "c": "b"}
+        shops = fb.live.Federation(["tea", "coffee"], fb.networks.path(2), ["b", "c"])
+
+        async def work() -> None:
+            await path.start("a", "b")
+            a, c = path.transports["a"], path.transport("c")
+            async with fb.live.Agent("c", shops, MemoryStore(), c) as agent:
+                await until(lambda: c.counts["refused"] >= 2)
+                why = agent.status().neighbours["b"].no_link or ""
+            assert f"with b at {path.address['b']} was refused: it closed the link" in why
+            assert "its file does not have this member" in why
+            assert [each.getMessage() for each in caplog.records].count(f"c: {why}") == 1
+            assert "waits for b to open the link" in (a.obstacle("b") or "")
+            await until(lambda: "a: no link to b: waits for b" in caplog.text)
+
+        play(path, work)
+
+    def test_nobody_is_there(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b")
+            b = path.transports["b"]
+            await until(lambda: f"no answer at {path.address['a']}" in (b.obstacle("a") or ""))
+            await path.start("a")
+            await path.hears("b", "a", b"here")
+            assert b.obstacle("a") is None
+
+        play(path, work)
+
+    def test_who_knocked_is_named_by_address(
+        self, path: Path3, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def work() -> None:
+            await path.start("b")
+            _, writer = await asyncio.open_connection(*path.address["b"].split(":"))
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            await until(lambda: path.transports["b"].counts["refused"])
+            writer.close()
+            assert "b: the handshake from 127.0.0.1 was refused: " in caplog.text
 
         play(path, work)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import logging
 import os
+import re
 import warnings
 from typing import Annotated, Any
 
@@ -42,6 +44,8 @@ class _Commands(TyperGroup):
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
                 say(f"error: {one_line(error)}", "red", err=True)
+                for note in getattr(error, "__notes__", ()):  # lines to copy
+                    say(note, err=True)
                 raise typer.Exit(2) from error
             except (MemoryError, RuntimeError) as error:
                 if isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
@@ -95,3 +99,7 @@ def main(
 for _command in (run, results, tune, bounds, network, list_, plot, reproduce, doctor):
     app.command(name=_command.__name__.strip("_"))(_command)
 data_app.command("movielens")(fetch_movielens)
+
+for _info in (*app.registered_commands, *live_app.registered_commands):
+    # Help is read as markup, and [sections] of files are none.
+    _info.help = re.sub(r"\[(?=[a-z#/@])", r"\\[", inspect.getdoc(_info.callback) or "")

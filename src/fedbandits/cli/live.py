@@ -127,6 +127,10 @@ async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
         if demo:
             losses = await asyncio.to_thread(demo_losses, federation, demo)
             tasks.append(asyncio.create_task(running.play(losses, pace)))
+        else:
+            say(f"{file} has no [demo]: nobody chooses until you do, by the agents' services:")
+            for member in members:
+                say(f"  {member.name}: {member.url}, token in {member.token}")
         say("all agents run; Ctrl-C ends them")
         await asyncio.wait(
             [asyncio.create_task(stop.wait()), *tasks], return_when=asyncio.FIRST_COMPLETED
@@ -163,10 +167,13 @@ def keys(
       fedbandits live keys federation.toml --out keys
       fedbandits live keys federation.toml --out keys --renew north
     """  # noqa: D301
-    from fedbandits.live import Federation
+    from fedbandits.live import Federation, membership
     from fedbandits.live import keys as making
 
     known = Federation.read(federation)
+    for name in (renew, add):
+        if name is not None:
+            membership.require_member(federation, known, name)
     hosts = {
         name: [address.rpartition(":")[0].strip("[]")] for name, address in known.addresses.items()
     }

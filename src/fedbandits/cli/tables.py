@@ -434,12 +434,13 @@ def journal_tables(found: Summary) -> list[Group | Table]:
 
 def status_lines(found: Mapping[str, Any]) -> list[str]:
     """What an agent tells of itself, a line each."""
-    likeliest = max(found["probabilities"])
+    likeliest, baseline = max(found["probabilities"]), found.get("baseline")
     return [
         f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
         f"{found['version']}; version {found['federation_version']} of the federation's file",
         f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
         f"{found['disagreement']:.3g}",
+        *([f"an apprentice: plays {baseline} each time"] if baseline else []),
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
         *_expiry_lines(found),
@@ -466,7 +467,8 @@ def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
 
 def neighbours_table(found: Mapping[str, Any]) -> Table:
     """Who is there, and who is silent since when."""
-    table = _table("neighbour", "heard", "apart by", "refused", "last refusal")
+    table = _table("neighbour", "heard", "apart by", "refused", "why")
+    table.columns[-1].justify = "left"
     for name, each in found["neighbours"].items():
         silent, apart = each["silent_for"], each["disagreement"]
         heard = "never" if silent is None else f"{silent:,.1f} s ago"
@@ -475,7 +477,7 @@ def neighbours_table(found: Mapping[str, Any]) -> Table:
             "has left" if each["left"] else heard,
             "-" if apart is None else f"{apart:.3g}",
             str(each["refused"]),
-            each["last_refusal"] or "-",
+            each.get("no_link") or each["last_refusal"] or "-",
         )
     return table
 

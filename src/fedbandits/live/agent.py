@@ -119,6 +119,8 @@ class Agent:
         self.would: Counter[str] = Counter()
         self.expiries: Expiries | None = None
         """Of its certificates; whoever has given it keys looks at them."""
+        self.baseline: str | None = None
+        """What an apprentice plays each time; whoever serves it says so."""
         self._offset = self._started = 0.0
 
     # What an application calls
@@ -218,6 +220,7 @@ class Agent:
     def neighbours(self) -> dict[str, Neighbour]:
         """Who is there, and who has been silent for how long."""
         member, now = self._running(), self._now()
+        obstacle = getattr(self._transport, "obstacle", lambda _: None)
         return {
             name: Neighbour(
                 edge.weight,
@@ -227,6 +230,7 @@ class Agent:
                 dict(reasons),
                 self._why_refused.get(name, STALE if reasons else None),
                 member.distance(name),
+                obstacle(name),
             )
             for name, edge in member.ledger.edges.items()
             for reasons in [self._refused[name] + Counter(stale=member.ledger.stale[name])]
@@ -278,6 +282,7 @@ class Agent:
             certificate_expires=self.expiries and self.expiries.member,
             authority_expires=self.expiries and self.expiries.authority,
             epsilon=self.epsilon,
+            baseline=self.baseline,
         )
 
     @property

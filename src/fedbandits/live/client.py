@@ -10,7 +10,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 
-class ServiceError(RuntimeError):
+class ServiceError(OSError):
     """The service answered with an error, or not at all; says which and what to do."""
 
 
@@ -61,16 +61,34 @@ class Client:
             content = answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise ServiceError(f"no answer from {self.url}: {error}") from error
+            raise ServiceError(f"no answer from {self.url}: {_why(error)}") from error
         if answer.status != http.client.OK:
-            raise ServiceError(f"{self.url}{path} answered {answer.status}: {_told(content)}")
-        return json.loads(content)
+            said = f"{self.url}{path} answered {answer.status}: {_told(content)}"
+            if answer.status == http.client.UNAUTHORIZED:
+                said += " (the one shown is not this agent's)"
+            raise ServiceError(said)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise ServiceError(f"{self.url}{path} is no service of an agent") from error
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, and what to do where that is known."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = error.verify_message or str(error)
+        return f"its certificate is not believed ({why}); give its authority with --ca ca.pem"
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there; is the agent running, and is the port right?"
+    if isinstance(error, http.client.HTTPException | ssl.SSLError | ConnectionResetError):
+        return f"it speaks otherwise ({error}); is it http or https?"
+    return str(error)
 
 
 def _told(content: bytes) -> str:

@@ -27,7 +27,7 @@ class Door:
         listening: where they come.
         protocol: makes that of a connection.
         context: gives that of the next handshake; certificates are renewed.
-        refused: is told why a handshake failed.
+        refused: is told why a handshake failed, and the address it came from, if it is known.
         seconds: for a handshake.
     """
 
@@ -36,7 +36,7 @@ class Door:
         listening: socket.socket,
         protocol: Callable[[], asyncio.BaseProtocol],
         context: Callable[[], ssl.SSLContext],
-        refused: Callable[[OSError], None],
+        refused: Callable[[OSError, str], None],
         seconds: float,
     ) -> None:
         self.handshakes: dict[asyncio.Task[None], str] = {}
@@ -77,7 +77,7 @@ class Door:
         try:
             connection, (host, *_) = self._listening.accept()
         except OSError as error:  # gone meanwhile, or no file handles left: ask again later
-            self._refused(error)
+            self._refused(error, "")
             self._loop.remove_reader(self._listening)
             self._loop.call_later(WAIT, self._await)
             return
@@ -86,16 +86,18 @@ class Door:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self.handshakes) >= MOST_HANDSHAKES:
             self._make_room()
-        self.handshakes[self._loop.create_task(self._welcome(connection))] = host
+        self.handshakes[self._loop.create_task(self._welcome(connection, host))] = host
 
     def _make_room(self) -> None:
         [(most, _)] = Counter(self.handshakes.values()).most_common(1)
         oldest = next(task for task, host in self.handshakes.items() if host == most)
         del self.handshakes[oldest]
         oldest.cancel()
-        self._refused(ConnectionAbortedError(f"more than {MOST_HANDSHAKES} handshakes at once"))
+        self._refused(
+            ConnectionAbortedError(f"more than {MOST_HANDSHAKES} handshakes at once"), most
+        )
 
-    async def _welcome(self, connection: socket.socket) -> None:
+    async def _welcome(self, connection: socket.socket, host: str) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._protocol,
@@ -104,7 +106,7 @@ class Door:
                 ssl_handshake_timeout=self._seconds,
             )
         except OSError as error:
-            self._refused(error)
+            self._refused(error, host)
         finally:
             if (task := asyncio.current_task()) is not None:
                 self.handshakes.pop(task, None)

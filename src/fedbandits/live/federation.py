@@ -70,7 +70,7 @@ class Federation:
             for lost messages.
         expire_after: seconds after which a ticket that was not observed is closed; None for never.
         expired_loss: charged then; None drops the ticket.
-        addresses: `host:port` of members, for those on a network.
+        addresses: `host:port` of members, for those on a network: of each edge, one end has one.
         version: of the file, for people: raised with every change of members.
 
     Example:
@@ -123,6 +123,16 @@ class Federation:
             ("algorithm", algorithm),
         ):
             object.__setattr__(self, name, found)
+        self._check_reachable()
+
+    def _check_reachable(self) -> None:
+        """Refuse a link that neither end can open; without any addresses nobody is on a network."""
+        for u, v, _ in self.edges() if self.addresses else ():
+            if u not in self.addresses and v not in self.addresses:
+                raise ValueError(
+                    f"neither {u} nor {v} has an address, so that nobody can open their link; give "
+                    f'one of them a line in [addresses]: {u} = "{u}.example.org:7447"'
+                )
 
     @property
     def network(self) -> Network:

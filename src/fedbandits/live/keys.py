@@ -154,7 +154,7 @@ def write_keys(
     if there and not overwrite:
         raise KeysError(
             f"{there[0]} is there already, and whoever has a certificate of it would be shut out; "
-            "renew a member's certificate, give another folder, or overwrite"
+            "renew a member's certificate (--renew), or give another folder (--out)"
         )
     authority = make_authority()
     made = {

@@ -26,7 +26,10 @@ MOST_TAKEN_BYTES = 2**25
 """Messages, empty ones too, and their bytes, that are taken off a link within a second. Then it is
 not read for a second: who floods waits, and what it sends costs no more time than this."""
 
-CUT_OFF = "the other end closed the link before a word: it may not accept the certificate it saw"
+CUT_OFF = (
+    "it closed the link before a word: its file does not have this member, or it does not trust "
+    "the certificate"
+)
 
 
 class Link(asyncio.Protocol):
@@ -73,7 +76,8 @@ class Link(asyncio.Protocol):
         """Closed by either end."""
         if self.expected is not None and not self.heard and self._transport is not None:
             # With TLS 1.3 the end that opens a link is done before the other has seen who it is.
-            self._owner.refuse(exc if isinstance(exc, ssl.SSLError) else ConnectionError(CUT_OFF))
+            error = exc if isinstance(exc, ssl.SSLError) else ConnectionError(CUT_OFF)
+            self._owner.refuse(error, self.expected)
         if self._paused is not None:
             self._paused.cancel()
         elif self._received:

@@ -44,7 +44,8 @@ def join(path: str | Path, name: str, links: Sequence[str], address: str | None 
         address: `host:port`, where its neighbours reach it; None if nobody can.
 
     Raises:
-        ConfigError: if it is a member already, or no federation comes of it.
+        ConfigError: if it is a member already, nobody could open one of its links, or no
+            federation comes of it.
     """
 
     def add(document: Any, before: Federation) -> None:
@@ -56,10 +57,12 @@ def join(path: str | Path, name: str, links: Sequence[str], address: str | None 
                 f"{before.members[0]}"
             )
         for other in links:
-            if other not in before.members:
-                meant = did_you_mean(other, before.members)
-                known = ", ".join(before.members)
-                raise ConfigError(f"{path}: no member {other!r}{meant} There are {known}")
+            require_member(path, before, other)
+            if before.addresses and address is None and other not in before.addresses:
+                raise ConfigError(
+                    f"{path}: neither {name} nor {other} would have an address, so that nobody "
+                    f"could open their link; add --address {name}.example.org:7447"
+                )
         document["members"].append(name)
         for other in links:
             document["links"].append([name, other])
@@ -83,7 +86,7 @@ def leave(path: str | Path, name: str) -> Change:
     """
 
     def remove(document: Any, before: Federation) -> None:
-        before.part(name)  # there is such a member
+        require_member(path, before, name)
         staying = [member for member in before.members if member != name]
         if not staying:
             raise ConfigError(f"{path}: {name} is the last member; stop its agent instead")
@@ -102,6 +105,14 @@ def leave(path: str | Path, name: str) -> Change:
     return _changed(Path(path), remove)
 
 
+def require_member(path: str | Path, federation: Federation, name: str) -> None:
+    """Refuse a name that is no member's, and say whose are."""
+    if name not in federation.members:
+        meant = did_you_mean(name, federation.members)
+        known = ", ".join(federation.members)
+        raise ConfigError(f"{path}: no member {name!r}{meant} There are {known}")
+
+
 def _changed(path: Path, change: Callable[[Any, Federation], None]) -> Change:
     """Change a file's members; nothing is written unless a federation comes of it."""
     import tomlkit
@@ -112,7 +123,7 @@ def _changed(path: Path, change: Callable[[Any, Federation], None]) -> Change:
     if "version" not in document:
         document = tomlkit.parse(_with_first_key(text, f"version = {before.version}"))
     if "network" in document:
-        raise ConfigError(_what_to_write_for_network(path, before))
+        raise _instead_of_network(path, before)
     try:
         change(document, before)
     except ValueError as error:
@@ -163,11 +174,14 @@ def _with_first_key(text: str, line: str) -> str:
     return "".join([*lines[:first], f"{line}\n", *lines[first:]])
 
 
-def _what_to_write_for_network(path: Path, federation: Federation) -> str:
+def _instead_of_network(path: Path, federation: Federation) -> ConfigError:
+    """An error whose notes are the lines to write."""
     members = ", ".join(f'"{name}"' for name in federation.members)
     links = ", ".join(f'["{u}", "{v}"]' for u, v in _links(federation))
-    return (
+    error = ConfigError(
         f"{path}: [network] has no place for one member more or less; write these two lines "
-        f"above the first [section] instead of it, and try again:\n"
-        f"members = [{members}]\nlinks = [{links}]"
+        "above the first [section] instead of it, and try again:"
     )
+    error.add_note(f"members = [{members}]")
+    error.add_note(f"links = [{links}]")
+    return error

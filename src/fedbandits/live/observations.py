@@ -52,7 +52,9 @@ class Range(NamedTuple):
         found = float(value)
         if not self.low <= found <= self.high:  # nor NaN
             others = (
-                "" if np.isnan(found) else "; give the agent low= and high= that hold all values"
+                ""
+                if np.isnan(found)
+                else "; give the agent low= and high= (low and high in agent.toml) that hold all"
             )
             raise ObservationError(
                 f"a {what} must be in [{self.low:g}, {self.high:g}], not {found!r}{others}"

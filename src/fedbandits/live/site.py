@@ -176,6 +176,8 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
             await running.enter_async_context(service)
             url = service.url
         _log.info("%s runs%s", site.part.name, f", and serves {url}" if url else "")
+        if url is not None:
+            _log.info("its page is %s/#token=TOKEN, with what stands in %s", url, site.token)
         ready(url)
         while not stop.is_set():
             with suppress(TimeoutError):

@@ -20,6 +20,7 @@ class Neighbour(msgspec.Struct, frozen=True):
         last_refusal: why the last of those was not.
         disagreement: the largest difference between its estimates and the agent's; None if it was
             never heard from.
+        no_link: why there is no link to it now; None if there is one, or nobody knows.
     """
 
     weight: float
@@ -29,6 +30,7 @@ class Neighbour(msgspec.Struct, frozen=True):
     reasons: dict[str, int]
     last_refusal: str | None
     disagreement: float | None
+    no_link: str | None = None
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class Status(msgspec.Struct, frozen=True):
         authority_expires: the same of the authority's.
         epsilon: ε per round for the losses of this agent (event level), even if all others collude;
             arms are public. None for no guarantee.
+        baseline: what is played each time, if the agent is an apprentice; None if it plays freely.
     """
 
     name: str
@@ -80,3 +83,4 @@ class Status(msgspec.Struct, frozen=True):
     certificate_expires: float | None = None
     authority_expires: float | None = None
     epsilon: float | None = None
+    baseline: str | None = None

@@ -23,6 +23,7 @@ from .inbox import Inbox
 from .keys import KeysError, check_member, expires, stamp
 from .ledger import owns
 from .link import MOST_BYTES, Link
+from .obstacles import Obstacles
 from .transport import Receive
 
 _log = logging.getLogger("fedbandits.live")
@@ -43,6 +44,9 @@ RETRY = (0.2, 4.0)
 
 CHECK = 5.0
 """Seconds between two looks at the certificate."""
+
+MISSED = 30.0
+"""Seconds after the start until neighbours without a link are logged, with the reason."""
 
 COUNTS = {
     "sent": "messages",
@@ -79,7 +83,6 @@ class TlsTransport:
 
     Attributes:
         counts: what happened, by the names in COUNTS.
-        last_refusal: why the last handshake was refused.
     """
 
     def __init__(
@@ -97,7 +100,6 @@ class TlsTransport:
         self.neighbours = reachable(name, listen, neighbours)
         self.keys = Path(keys)
         self.counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-        self.last_refusal: str | None = None
         self.silence = silence
         self.inbox: Inbox | None = None
         self._check = check
@@ -106,7 +108,7 @@ class TlsTransport:
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._door: Door | None = None
-        self._warned: set[str] = set()
+        self._obstacles = Obstacles(name)
         for address in self.neighbours.values():
             if address is not None:
                 _host_and_port(address)
@@ -121,7 +123,7 @@ class TlsTransport:
                 await _listening(self.listen, self.name),
                 lambda: Link(self),
                 lambda: self._server,
-                self.refuse,
+                lambda error, address: self.refuse(error, None, address),
                 HANDSHAKE,
             )
         self.inbox = Inbox(receive, self.counts)
@@ -165,6 +167,25 @@ class TlsTransport:
         """Neighbours to which there is a link now."""
         return frozenset(self._links)
 
+    @property
+    def last_refusal(self) -> str | None:
+        """Why the last handshake was refused."""
+        return self._obstacles.last
+
+    def obstacle(self, neighbour: str) -> str | None:
+        """Why there is no link to a neighbour now; None if there is one."""
+        link = self._links.get(neighbour)
+        if link is not None and link.heard:
+            return None
+        if neighbour not in self.neighbours:
+            return "it was no neighbour when this agent started; restart the agent"
+        if opens(self.name, self.listen, neighbour, self.neighbours[neighbour]):
+            return self._obstacles.of.get(neighbour, "not opened yet")
+        return (
+            f"waits for {neighbour} to open the link: its file may not have {self.name} yet, or it "
+            f"does not reach {self.listen}"
+        )
+
     # What links call
 
     def opened(self, link: Link) -> bool:
@@ -176,7 +197,10 @@ class TlsTransport:
         if name is None or name not in self.neighbours or link.expected not in (None, name):
             self.counts["strangers"] += 1
             at = "" if link.expected is None else f" at the address of {link.expected}"
-            self._warn(f"a link of {name or 'nobody'}, who is no neighbour{at}")
+            what = f"a link of {name or 'nobody'}, who is no neighbour{at}"
+            self._obstacles.warn(what)
+            if link.expected is not None:
+                self._obstacles.of[link.expected] = what
             return False
         if (before := self._links.get(name)) is not None:
             before.cut()
@@ -189,20 +213,24 @@ class TlsTransport:
         if link.peer is not None and self._links.get(link.peer) is link:
             del self._links[link.peer]
 
-    def refuse(self, error: OSError) -> None:
-        """A handshake has failed, here or at the other end."""
+    def refuse(self, error: OSError, neighbour: str | None, address: str = "") -> None:
+        """A handshake has failed, here or at the other end.
+
+        Args:
+            error: says why.
+            neighbour: with whom; None if that is not known.
+            address: of whoever knocked, if so.
+        """
         self.counts["refused"] += 1
-        self.last_refusal = str(error)
-        if isinstance(error, ssl.SSLError):
-            self._warn(f"a handshake was refused: {error}")
+        who = f"from {address or 'nobody'}"
+        if neighbour is not None:
+            who = f"with {neighbour} at {self.neighbours[neighbour]}"
+        what = f"the handshake {who} was refused: {error}"
+        self._obstacles.refused(what, neighbour)
+        if neighbour is not None or isinstance(error, ssl.SSLError):  # not who only rings the bell
+            self._obstacles.warn(what)
 
     # What runs all the time
-
-    def _warn(self, what: str) -> None:
-        """Once of each kind: who knocks all the time fills no disk."""
-        if what not in self._warned:
-            self._warned.add(what)
-            _log.warning("%s: %s", self.name, what)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -229,16 +257,17 @@ class TlsTransport:
                 if link.heard:
                     pause = RETRY[0]
             except ssl.SSLError as error:
-                self.refuse(error)
-            except OSError:  # TimeoutError is one
-                pass  # nobody is there now
+                self.refuse(error, neighbour)
+            except OSError as error:  # nobody is there now; TimeoutError is one
+                self._obstacles.of[neighbour] = f"no answer at {address}: {error}"
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
 
     async def _look_after(self) -> None:
         """Show signs of life, cut what shows none, and take a renewed certificate."""
         seen = self._taken
-        looked = time.monotonic()
+        began = looked = time.monotonic()
+        missed = False
         while True:
             await asyncio.sleep(min(HEARTBEAT, self._check, self.silence / 4))
             for link in list(self._links.values()):
@@ -247,6 +276,11 @@ class TlsTransport:
                     link.cut()
                 else:
                     link.send(b"")
+            if not missed and time.monotonic() - began > MISSED:
+                missed = True
+                for neighbour in self.neighbours:
+                    if (why := self.obstacle(neighbour)) is not None:
+                        self._obstacles.warn(f"no link to {neighbour}: {why}")
             if time.monotonic() - looked < self._check:
                 continue
             looked, now = time.monotonic(), stamp(self.keys)
@@ -254,6 +288,7 @@ class TlsTransport:
                 try:
                     self._read_keys()
                     self.counts["reloads"] += 1
+                    _log.info("%s has taken its new certificate", self.name)
                 except (KeysError, OSError) as error:
                     _log.warning("%s goes on with its old certificate: %s", self.name, error)
             seen = now

@@ -154,7 +154,7 @@ class Up:
         """Wait until every agent answers.
 
         Raises:
-            RuntimeError: if one ends, or takes too long; names its log.
+            ServiceError: if one ends, or takes too long; names its log.
         """
         end = time.monotonic() + PATIENCE
         for member in self._members:
@@ -162,7 +162,7 @@ class Up:
                 if member.process.poll() is not None or time.monotonic() > end:
                     log = member.token.with_suffix(".log")
                     last = log.read_text(encoding="utf-8").strip().splitlines()[-3:]
-                    raise RuntimeError(f"{member.name} did not start; {log} ends: {last}")
+                    raise ServiceError(f"{member.name} did not start; {log} ends: {last}")
                 await asyncio.sleep(0.2)
 
     async def watch(self) -> None:
@@ -183,7 +183,7 @@ class Up:
         while True:
             await asyncio.sleep(pace * (0.5 + secrets.randbelow(1000) / 1000))
             t += 1
-            with contextlib.suppress(ServiceError, OSError):  # it may be away for a while
+            with contextlib.suppress(OSError):  # it may be away for a while
                 await asyncio.to_thread(self._turn, agent, member, losses, t)
 
     def _turn(self, agent: int, member: Member, losses: Losses, t: int) -> None:
@@ -196,7 +196,7 @@ class Up:
         try:
             with self._client(member) as client:
                 self._status[member.name] = client.ask("/v1/status")
-        except (ServiceError, OSError):
+        except OSError:
             self._status[member.name] = None
             return False
         return True

@@ -26,6 +26,16 @@ def fact(label: str) -> str:
     return f"#agent-facts div:has(dt:text-is('{label}')) dd"
 
 
+def test_an_apprentice_who_is_cut_off_and_agrees(visit: Open) -> None:
+    lost = neighbour(None, no_link="it closed the link")
+    one = status(baseline="tea", disagreement=3e-17, neighbours={"north": lost})
+    with serve(one) as service:
+        page = visit(service.link).page
+        expect(page.locator("#recommended-probability")).to_contain_text("it plays tea each time")
+        expect(page.locator("#agent-facts dd").last).to_have_text("<1e-9")
+        expect(page.locator("#neighbours td").last).to_have_text("no link: it closed the link")
+
+
 def test_it_shows_the_numbers_and_asks_nobody_else(visit: Open, service: Service) -> None:
     shown = visit(service.link)
     page = shown.page

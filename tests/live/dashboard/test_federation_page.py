@@ -50,6 +50,20 @@ def test_it_shows_all_agents(visit: Open) -> None:
         assert {url.startswith(service.address) for url in shown.asked} == {True}
 
 
+def test_an_arm_has_its_colour_whoever_leads(visit: Open) -> None:
+    """By its number: the third arm leads first, alone, and is not given the first colour."""
+    event = federation(2, 2, arms=5, leading=3)
+    event["agents"] = dict.fromkeys(event["agents"], event["agents"]["site-02"])
+    with serve(event) as service:
+        page = visit(service.link).page
+        expect(page.locator("#federation-arms .disc")).to_have_class("disc colour-2")
+        expect(page.locator("#federation-graph .node").first).to_have_class("node colour-2 ")
+        page.reload()
+        expect(page.locator("#federation-arms .disc")).to_have_class("disc colour-2")
+        legend = page.locator("#federation [data-legend=links]")
+        expect(legend).to_contain_text("?leading arm not known here")
+
+
 def test_agreement_is_told(visit: Open) -> None:
     event = federation(2, 2, arms=3)
     event["agents"] |= {"site-03": event["agents"]["site-00"]}

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.client import ServiceError
 from fedbandits.live.up import Member
 from tests.salt import SALT
 
@@ -61,7 +60,7 @@ class Application:
                 self.tickets[ticket["ticket"]] = (ticket["arm"], ticket["probability"])
                 loss = round(self._chance.random(), 3)
                 self._observe(ticket["ticket"], loss)
-            except (ServiceError, OSError):
+            except OSError:
                 continue
 
     def _observe(self, ticket: str, loss: float) -> None:
@@ -69,7 +68,7 @@ class Application:
         while not self.ended.is_set():
             try:
                 ask(self._members[self.name], "/v1/observe", {"ticket": ticket, "loss": loss})
-            except (ServiceError, OSError) as error:
+            except OSError as error:
                 if "answered 404" in str(error):
                     self.forgotten.append(ticket)
                     return

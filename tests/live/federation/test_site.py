@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,3 +20,20 @@ def test_a_process_ends_with_its_store(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Agent, "running", property(lambda self: False))
     with pytest.raises(StoppedError, match="its store failed"):
         asyncio.run(asyncio.wait_for(run_site(site), 20))
+
+
+def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """And where the token is, which itself stays out of the log."""
+    caplog.set_level("INFO", "fedbandits.live")
+    part = Federation(["a", "b"], path(1)).part("agent1")
+    token = tmp_path / "a.token"
+    site = Site(part, tmp_path / "a.db", None, 0.0, 1.0, "127.0.0.1:0", token, False, None)
+    urls: list[str | None] = []
+
+    def ready(url: str | None) -> None:
+        urls.append(url)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    asyncio.run(asyncio.wait_for(run_site(site, ready), 20))
+    assert f"its page is {urls[0]}/#token=TOKEN, with what stands in {token}" in caplog.text
+    assert token.read_text().strip() not in caplog.text

@@ -78,6 +78,26 @@ def test_up(tmp_path: Path, paper: bool) -> None:
     assert warnings_in(folder) == []
 
 
+@pytest.mark.slow
+def test_up_without_a_demo_says_where_to_choose(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text('arms = ["a", "b"]\n[network]\nname = "path"\nagents = 2\n')
+    words = ["-m", "fedbandits", "live", "up", str(file), "--folder", str(tmp_path / "up")]
+    up = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert up.stdout is not None
+        said = [up.stdout.readline() for _ in range(5)]
+    finally:
+        up.send_signal(signal.SIGINT)
+        assert up.wait(30) == 0
+        if up.stdout is not None:
+            up.stdout.close()
+    assert "has no [demo]: nobody chooses until you do" in said[1]
+    found = re.search(r"agent2: (http://127.0.0.1:\d+), token in (.+)\n", said[3])
+    assert found is not None
+    assert Path(found[2]).exists()
+
+
 def write(folder: Path, **other: str) -> Path:
     (folder / "federation.toml").write_text(
         'arms = ["a", "b"]\n[network]\nname = "path"\nagents = 2\n'

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
+from fedbandits.cli.tables import status_lines
 from fedbandits.live import Federation
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.records import Changes
@@ -119,6 +120,7 @@ def test_what_is_no_json_is_refused(tmp_path: Path) -> None:
         for path, body in itertools.product(("choose", "observe"), broken):
             answer = await it.client.post(f"/v1/{path}", content=body, headers=json)
             assert kind_of(answer) == (400, "malformed")
+            assert body or "the body is empty; send JSON" in answer.json()["error"]
 
     served(tmp_path, play)
 
@@ -146,6 +148,9 @@ def test_an_apprentice_plays_the_baseline_and_tells_what_it_would_have(tmp_path:
             count = f'fedbandits_apprentice_choices_total{{would="{arm}"}} {would.count(arm)}.0'
             assert count in metrics
         assert f"fedbandits_apprentice_agreed_total {would.count('tea')}.0" in metrics
+        status = (await it.client.get("/v1/status")).json()
+        assert status["baseline"] == "tea"
+        assert "an apprentice: plays tea each time" in status_lines(status)
 
     served(tmp_path, play, baseline="tea")
 

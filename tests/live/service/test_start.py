@@ -40,7 +40,9 @@ def start(address: str, folder: Path, tls: tuple[Path, Path] | None = None) -> N
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "site3.example:80"])
 def test_no_address_without_tls_but_this_machine(tmp_path: Path, address: str) -> None:
-    with pytest.raises(ValueError, match=r"tls=\(certificate, key\).*127\.0\.0\.1"):
+    with pytest.raises(
+        ValueError, match=r"tls=\(certificate, key\).*agent.toml: tls = true.*127\.0\.0\.1"
+    ):
         start(address, tmp_path)
     assert not (tmp_path / "token").exists()
 

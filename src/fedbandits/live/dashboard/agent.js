@@ -58,7 +58,8 @@ export class AgentView {
     showCertificate(byId("certificate"), status);
     setText(byId("recommended"), status.recommended);
     const likeliest = status.probabilities[status.arms.indexOf(status.recommended)];
-    setText(byId("recommended-probability"), `with probability ${format.probability(likeliest)}`);
+    const plays = status.baseline ? `; an apprentice, it plays ${status.baseline} each time` : "";
+    setText(byId("recommended-probability"), `with probability ${format.probability(likeliest)}${plays}`);
     showFacts(byId("agent-facts"), {
       Choices: format.count(status.rounds),
       "Choices per second": format.measure(history.rate.at(-1)),
@@ -94,7 +95,7 @@ export class AgentView {
         heard(neighbour, period),
         format.measure(neighbour.disagreement),
         format.measure(neighbour.weight),
-        neighbour.refused ? `${format.count(neighbour.refused)}: ${neighbour.last_refusal}` : "none",
+        refusals(neighbour),
       ]);
     }
   }
@@ -119,7 +120,7 @@ export class AgentView {
         y: points[i][1],
         radius: i ? radius : 20,
         mark: arm ? String(status.arms.indexOf(arm) + 1) : "?",
-        kind: `${arm ? `colour-${armColour(arm)}` : "unknown"} ${i ? linkState(neighbour, period) : ""}`,
+        kind: `${arm ? `colour-${armColour(arm, status.arms)}` : "unknown"} ${i ? linkState(neighbour, period) : ""}`,
         name: named && i ? format.shorten(name, width < 480 ? 10 : 14) : "",
         words: arm ? `${words}, leading arm ${arm}` : words,
       };
@@ -140,6 +141,12 @@ function heard(neighbour, period) {
   const state = linkState(neighbour, period);
   if (state === "heard") return `${format.duration(neighbour.silent_for)} ago`;
   return linkWords(neighbour, period);
+}
+
+function refusals({ refused, last_refusal: why, no_link: missing }) {
+  const said = refused ? [`${format.count(refused)}: ${why}`] : [];
+  if (missing) said.push(`no link: ${missing}`);
+  return said.join("; ") || "none";
 }
 
 // What is written on a link.

@@ -1,7 +1,7 @@
 // A curve over time, drawn by uPlot, with its values as text below.
 
 import { colourOf, element, setText } from "./dom.js";
-import { clock, measure } from "./format.js";
+import { TINY, clock, measure } from "./format.js";
 
 const HEIGHT = 150; // px
 
@@ -39,16 +39,16 @@ export class Chart {
     const options = {
       width,
       height: HEIGHT,
-      padding: [10, 16, 0, 0],
+      padding: [10, 30, 0, 0], // room for half a clock,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
       scales: {
         x: { time: true, range: () => this.window },
-        y: { range: (_, least, most) => [0, most > 0 ? most * 1.1 : 1] },
+        y: { range: (_, least, most) => [0, most > TINY ? most * 1.1 : 1] },
       },
       axes: [
         { ...axis, space: 80, size: 30, values: (_, at) => at.map(clock) },
-        { ...axis, size: 56, values: (_, at) => at.map(measure) },
+        { ...axis, size: 64, values: (_, at) => at.map(measure) },
       ],
       series: [{}, { stroke: () => colourOf("--accent"), width: 2, points: { show: false } }],
       hooks: { setCursor: [() => this.read()] },

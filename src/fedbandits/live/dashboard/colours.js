@@ -17,11 +17,6 @@ export function heat(share) {
 
 export const PALETTE = 8; // the classes colour-0 to colour-7 of style.css
 
-const given = new Map();
-
-// The colour of a leading arm: handed out in the order in which arms come to lead, so that the few
-// that do are told apart however many arms there are.
-export function armColour(arm) {
-  if (!given.has(arm)) given.set(arm, given.size % PALETTE);
-  return given.get(arm);
-}
+// The colour of an arm, by its place among all: the same on every page and at any time. Beyond eight
+// arms colours come again; the number beside them tells them apart.
+export const armColour = (arm, arms) => arms.indexOf(arm) % PALETTE;

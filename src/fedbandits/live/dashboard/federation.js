@@ -101,7 +101,7 @@ export class FederationView {
       element("li", {}, element("span", { class: "disc" }), element("span")));
     for (const [arm, agents] of leaders) {
       const [disc, words] = items.get(arm).children;
-      setAttributes(disc, { class: `disc colour-${armColour(arm)}` });
+      setAttributes(disc, { class: `disc colour-${armColour(arm, arms)}` });
       setText(disc, String(arms.indexOf(arm) + 1));
       setText(words, `${arm}: ${format.plural(agents, "agent")}`);
     }
@@ -150,7 +150,7 @@ export class FederationView {
     const nodes = names.map((name, i) => {
       const status = this.agents.get(name);
       const arm = status?.recommended;
-      const colour = arm === undefined ? "unknown left" : `colour-${armColour(arm)}`;
+      const colour = arm === undefined ? "unknown left" : `colour-${armColour(arm, status.arms)}`;
       return {
         key: name,
         x: points[i][0],

@@ -13,10 +13,13 @@ export function probability(value) {
   return value > 0 && value < 0.001 ? "<0.001" : value.toFixed(3);
 }
 
+export const TINY = 1e-9; // what is smaller is rounding
+
 export function measure(value) {
   if (value == null) return NOTHING;
   if (value === 0) return "0";
   const size = Math.abs(value);
+  if (size < TINY) return `<${TINY}`;
   if (size >= 1e6 || size < 1e-3) return value.toExponential(1).replace("e+", "e");
   return size >= 1000 ? count(value) : String(Number(value.toPrecision(3)));
 }

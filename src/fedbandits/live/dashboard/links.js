@@ -45,6 +45,8 @@ export function showLegends() {
       const picture = svgElement("svg", { width: 34, height: 12, "aria-hidden": "true" }, line);
       list.append(element("li", {}, picture, ` ${words}`));
     }
+    const unknown = element("span", { class: "disc unknown" }, "?");
+    list.append(element("li", {}, unknown, "leading arm not known here"));
     list.append(element("li", {}, element("span", { class: "refusals" }, "✕3"), " messages refused"));
   }
 }

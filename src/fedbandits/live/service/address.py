@@ -51,6 +51,6 @@ def check_safe(address: Address, encrypted: bool) -> None:
     if not address.local and not encrypted:
         raise ValueError(
             f"{address} can be reached from other machines, and there without TLS anyone on the "
-            "way reads the token: give tls=(certificate, key), which `fedbandits live keys` makes, "
-            f"or listen on 127.0.0.1:{address.port}"
+            "way reads the token: give tls=(certificate, key), which `fedbandits live keys` makes "
+            f"(in agent.toml: tls = true, under [service]), or listen on 127.0.0.1:{address.port}"
         )

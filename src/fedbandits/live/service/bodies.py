@@ -88,6 +88,8 @@ encode = msgspec.json.Encoder().encode
 
 def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     """A body, checked."""
+    if not body:
+        raise RefusalError("malformed", "the body is empty; send JSON, such as {}")
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError) as error:

@@ -94,6 +94,7 @@ class Service:
         self.url = ""
         self._address = address
         self._certificate = certificate
+        agent.baseline = baseline
         self.metrics = Metrics(agent, baseline)
         self.events = self.metrics.events = Events(agent)
         hosts = {address.host}
@@ -198,7 +199,7 @@ def _server(service: Service, listening: socket.socket) -> Any:
                     listening,
                     connection,
                     lambda: certificate.context,
-                    lambda _: service.metrics.cut("handshake"),
+                    lambda *_: service.metrics.cut("handshake"),
                     HANDSHAKE_SECONDS,
                 )
             self.servers = [server]
