@@ -246,7 +246,7 @@ def test_a_weight_that_one_end_adopts_first_heals_under_clipping() -> None:
 
 def test_a_flow_that_comes_too_soon_is_applied_when_it_comes_again() -> None:
     """Else an owner that lies could move the limit as often as it can send."""
-    owner, other = pair(clip=1.0)
+    owner, other = pair(limit=1.0)
     put(owner, [100.0, 0.0])
     flow = answer(owner, report(other))
     assert other.receive(owner.name, flow, exchange=False) is None

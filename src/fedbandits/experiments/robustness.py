@@ -63,7 +63,7 @@ class Sizes:
         return self.side**2
 
 
-FULL = Sizes(side=6, arms=20, horizon=3000, draws=5)
+FULL = Sizes(side=6, arms=20, horizon=3000, draws=10)
 QUICK = Sizes(side=3, arms=5, horizon=300, draws=2)
 
 
@@ -322,7 +322,9 @@ NOTE = (
     "Expected regret at T of the mean honest agent, in % of uniform play's on the same losses "
     "(100: guessing; below 0: better than the best fixed arm), mean over cases, ± half a 95% "
     "interval over draws. -: refused. Exp3 and Uniform send nothing. FedHedge sees the "
-    "losses of all arms. "
+    "losses of all arms. PrivateFedExp3 and HeldFedExp3 add noise of their own, ε = 1, in every "
+    "column. AcceleratedFedExp3 has no momentum over bad links, and is FedExp3 there. Maxima and "
+    "floods are not clipped. "
 )
 
 

@@ -103,7 +103,8 @@ def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstru
     distribution = data["distribution"].transpose("time", "arm", "run").to_numpy()
     guess = _full if trajectory.algorithm.feedback == "full" else _bandit
     true_arm = data["action"].to_numpy()[:-1].astype(np.int64)
-    arms, losses = guess(trajectory, seen, distribution, true_arm)
+    with np.errstate(divide="ignore", invalid="ignore"):  # arms that cannot have been played
+        arms, losses = guess(trajectory, seen, distribution, true_arm)
     return Reconstruction(
         attacker,
         victim,
