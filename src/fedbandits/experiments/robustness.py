@@ -321,11 +321,11 @@ def _cell(entries: Sequence[Entry]) -> str:
 NOTE = (
     "Expected regret at T of the mean honest agent, in % of uniform play's on the same losses "
     "(100: guessing; below 0: better than the best fixed arm), mean over cases, ± half a 95% "
-    "interval over draws. -: refused. Exp3 and Uniform send nothing. FedHedge sees the "
-    "losses of all arms. PrivateFedExp3 and HeldFedExp3 add noise of their own in "
-    "every column: ε = 1 per round for the arm and the loss of one agent, HeldFedExp3 for its loss "
-    "alone (event level), even if all others collude. AcceleratedFedExp3 has no momentum over bad links, and is FedExp3 there. Maxima and "
-    "floods are not clipped. "
+    "interval over draws. -: refused. Exp3 and Uniform send nothing. FedHedge sees the losses of "
+    "all arms. PrivateFedExp3 and HeldFedExp3 add noise of their own in every column: ε = 1 per "
+    "round for the arm and the loss of one agent, HeldFedExp3 for its loss alone (event level), "
+    "even if all others collude. AcceleratedFedExp3 has no momentum over bad links, and is FedExp3 "
+    "there. Maxima and floods are not clipped. "
 )
 
 
