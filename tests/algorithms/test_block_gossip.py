@@ -122,7 +122,7 @@ def test_the_block_is_the_fewest_chebyshev_steps() -> None:
     random = fb.BlockGossip().set_up(Setting(2, 36, fb.gossip.random_edge(network)))
     assert (random.sigma, random.block) == (
         0.0,
-        math.ceil(2 * math.log(0.1) / math.log(fb.gossip.random_edge(network).sigma2)),
+        math.ceil(math.log(0.1) / math.log(fb.gossip.random_edge(network).sigma2)),
     )
 
 

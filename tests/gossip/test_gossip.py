@@ -54,11 +54,13 @@ def test_doubly_stochastic_on_the_graph_with_the_right_sigma2(rule: str, data: A
     np.testing.assert_allclose(W.sum(axis=1), 1, atol=1e-12)
     off = ~np.eye(network.agents, dtype=bool)
     assert not W[off & (network.adjacency.toarray() == 0)].any()
-    assert made.sigma2 == pytest.approx(dense_sigma2(made.matrix), abs=1e-12)
+    of_W = dense_sigma2(made.matrix)  # of a random round W is E WᵀW
+    squared = made.sigma2**2 if made.random else made.sigma2
+    assert squared == pytest.approx(of_W, abs=1e-12)
     assert made.gap == pytest.approx(1 - made.sigma2)
     assert made.directed_edges == np.count_nonzero(W[off])
     again = gossip.from_matrix(W, network)
-    assert again.sigma2 == pytest.approx(made.sigma2, abs=1e-7)
+    assert again.sigma2 == pytest.approx(of_W, abs=1e-7)
     assert again.directed_edges == made.directed_edges
 
 
@@ -88,6 +90,22 @@ def test_random_edge_is_the_mean_over_edges() -> None:
         difference = np.eye(7)[u] - np.eye(7)[v]
         mean += (np.eye(7) - np.outer(difference, difference) / 2) / len(network.edges)
     np.testing.assert_allclose(gossip.random_edge(network).matrix.toarray(), mean)
+
+
+def test_sigma2_of_a_random_edge_is_that_of_the_mean_square() -> None:
+    """E WᵀW over all edges: what a random round leaves of a disagreement, exactly.
+
+    λ_2(E W) alone would be its square, and Theorem 3 would be claimed with a C_W half as large.
+    """
+    network = networks.two_clusters(3, 1)
+    square = np.zeros((7, 7))
+    for u, v in network.edges:
+        difference = np.eye(7)[u] - np.eye(7)[v]
+        W = np.eye(7) - np.outer(difference, difference) / 2
+        square += W.T @ W / len(network.edges)
+    made = gossip.random_edge(network)
+    assert made.sigma2**2 == pytest.approx(np.linalg.eigvalsh(square)[-2], abs=1e-12)
+    assert gossip.random_edge(networks.path(2)).sigma2 == pytest.approx(0, abs=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,8 @@ def usable_sigma(gossip: Gossip | None) -> float:
 def steps(gossip: Gossip | None, tolerance: float) -> int:
     """The fewest steps after which at most `tolerance` of the disagreement is left.
 
-    With Chebyshev's weights where W can be accelerated. Where one random edge is used a round, of
-    plain gossip in the mean square: E‖x‖² shrinks by σ2 of the expected matrix.
+    With Chebyshev's weights where W can be accelerated; else of plain gossip, in the mean square
+    where W is drawn anew in every round.
 
     Example:
         >>> from fedbandits import gossip, networks
@@ -128,8 +128,7 @@ def steps(gossip: Gossip | None, tolerance: float) -> int:
         return 1
     if accelerable(gossip):
         return chebyshev_steps(gossip.sigma2, tolerance)
-    shrinks = math.sqrt(gossip.sigma2) if gossip.random else gossip.sigma2
-    return plain_steps(shrinks, tolerance)
+    return plain_steps(gossip.sigma2, tolerance)
 
 
 def positive_semidefinite(gossip: Gossip) -> bool:

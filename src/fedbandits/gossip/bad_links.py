@@ -14,7 +14,6 @@ losses differ by direction, and the last one not at all: it is here to be seen f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,8 @@ from fedbandits.common import checks
 from fedbandits.networks import Network
 from fedbandits.networks.searches import Floats, count_components, laplacian_of, symmetric
 from fedbandits.networks.spectra import rough_modes, smooth_modes
+
+from .gaps import connectivity, gap_of_square
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
@@ -89,8 +90,7 @@ class BadLinks:
         there, back = (1 - self.loss.reshape(2, -1)) * self.active
         both = there * back / self.active
         if self.theorem_holds:
-            squared = min(_connectivity(mean_square(agents, edges, weights, both)), 1.0)
-            return squared / (1 + math.sqrt(1 - squared))
+            return gap_of_square(connectivity(mean_square(agents, edges, weights, both)))
         arrives = (there + back) / 2 if self.rule in DELAYED_RULES else both
         if self.up is not None and self.down is not None:
             arrives = arrives * (self.up / (self.up + self.down)) ** 2  # of both ends
@@ -183,8 +183,3 @@ def checked_churn(up: Any, down: Any) -> tuple[int | None, int | None]:
         checks.whole(up, "up", least=1, most=most),
         checks.whole(down, "down", least=1, most=most),
     )
-
-
-def _connectivity(squares: Sparse) -> float:
-    """1 - λ_2 of a symmetric doubly stochastic matrix."""
-    return float(smooth_modes(laplacian_of(squares))[0][0]) if count_components(squares) == 1 else 0

@@ -13,10 +13,11 @@ import numpy as np
 from fedbandits.common.checks import whole
 from fedbandits.networks import Network
 from fedbandits.networks.base import call
-from fedbandits.networks.searches import Floats, count_components, laplacian_of, symmetric
-from fedbandits.networks.spectra import rough_modes, smooth_modes
+from fedbandits.networks.searches import Floats, laplacian_of, symmetric
+from fedbandits.networks.spectra import rough_modes
 
 from .bad_links import BadLinks
+from .gaps import connectivity, gap_of_square
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
@@ -91,7 +92,11 @@ class Gossip:
 
     @cached_property
     def gap(self) -> float:
-        """1 - σ2, the spectral gap; 0 when messages never agree. Of bad links see `unreliable`."""
+        """1 - σ2, the spectral gap; 0 when messages never agree.
+
+        Of a matrix that is drawn anew in every round σ2² is λ_2(E WᵀW): what is left of a
+        disagreement after k rounds is σ2^k in the mean square. Of bad links see `unreliable`.
+        """
         network, weight = self.network, self.weights
         if network.agents == 1:
             return 1.0
@@ -103,13 +108,15 @@ class Gossip:
             return min(_gap(self.matrix), 1.0)
         # W = I - wL: the network knows the eigenvalues of L, often in closed form
         slowest = weight * network.algebraic_connectivity
+        if self.random:  # of one edge whose ends average W² = W, so that E WᵀW is this W
+            return gap_of_square(slowest)
         if slowest <= 2 - 2 * weight * network.max_degree:  # since λ_1 ≤ 2 d_max
             return slowest
         return min(slowest, 2 - weight * network.largest_laplacian_eigenvalue)
 
     @cached_property
     def sigma2(self) -> float:
-        """σ2, the second largest singular value of W (the largest of W - 11ᵀ/N)."""
+        """σ2, the second largest singular value of W (the largest of W - 11ᵀ/N); see `gap`."""
         return 1 - self.gap
 
     def c_w(self, horizon: int) -> float:
@@ -149,16 +156,10 @@ def metropolis_weights(network: Network) -> Floats:
 def _gap(W: Sparse) -> float:
     """1 - σ2 of any doubly stochastic matrix."""
     if abs(W - W.T).max() <= _ROUNDING:
-        slowest = _connectivity(W)
+        slowest = connectivity(W)
         if slowest <= 2 * W.diagonal().min():  # Gershgorin: no eigenvalue below 2 min W_vv - 1
             return slowest
         negative = 2 - float(rough_modes(laplacian_of(W))[0][0])
         return min(slowest, negative if negative > _ROUNDING else 0.0)
     # W Wᵀ is symmetric, doubly stochastic, and has the squares σ² as its eigenvalues
-    squared = min(_connectivity((W @ W.T).tocsr()), 1.0)  # 1 - σ2²
-    return squared / (1 + math.sqrt(1 - squared))
-
-
-def _connectivity(W: Sparse) -> float:
-    """1 - λ_2 of a symmetric doubly stochastic matrix; exactly 0 on a disconnected graph."""
-    return float(smooth_modes(laplacian_of(W))[0][0]) if count_components(W) == 1 else 0.0
+    return gap_of_square(connectivity((W @ W.T).tocsr()))

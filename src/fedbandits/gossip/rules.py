@@ -93,7 +93,8 @@ def random_edge(network: Network) -> Gossip:
     """One edge a round, drawn uniformly: its two agents average, all others keep.
 
     So messages are averaged; what is combined by the maximum or flooded travels over every edge in
-    every round. E[W_t] = I - L / (2 |E|); σ2, gap and C_W are those of this expectation.
+    every round. E[W_t] = I - L / (2 |E|), which is E WᵀW too: σ2 is the square root of its second
+    largest eigenvalue, with which Theorem 3 holds in expectation over the edges.
 
     Example:
         >>> from fedbandits import networks
