@@ -47,6 +47,21 @@ def test_the_table_says_on_which_losses(result: fb.Result, tmp_path: Path) -> No
 
 
 @slow
+def test_losses_that_depend_on_arms_leave_no_guarantee_for_arms() -> None:
+    """Others see which arm they were hit on, whatever noise is in the messages."""
+    held_back = fb.PrivateFedExp3(2.0, block=5)
+    endless = fb.privacy.randomised_response(float("inf"))
+    found = {
+        problem: fb.simulate(problem, held_back, GOSSIP, runs=2, privacy=endless).guarantee
+        for problem in (BASE, PROBLEM)
+    }
+    said = held_back.guarantee.format(epsilon="2")
+    assert "not where losses depend on arms" in said
+    assert found[BASE] == said  # of which infinite ε, no guarantee of its own, takes nothing
+    assert found[PROBLEM] == f"{said}; here losses depended on arms: no guarantee for arms"
+
+
+@slow
 def test_against_the_arm_that_is_best_in_the_end_of_each_run(result: fb.Result) -> None:
     arm_loss = result.dataset["arm_loss"].to_numpy()
     final = result.against("final")

@@ -54,9 +54,11 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     round (event level), against all other agents together, who see all messages. One event, (a_t,
     ℓ_t), is in one block's sum and moves it by at most 2 max(b, 1 - b) C in the L1 norm; whatever
     anyone sees later, b among it, is computed from the noised sum. p_t is public, since z is sent:
-    the odds that others give to an arm, which begin at p_t, change by e^ε at most. m rounds of one
-    person have m ε; a whole history of T rounds T ε, which is no guarantee. The noise is a
-    simulation (`algorithms/laplace.py`), so that live agents refuse it. No regret bound is known.
+    the odds that others give to an arm, which begin at p_t, change by e^ε at most. Where losses
+    depend on the arms played (`fb.problems.Adaptive`), later ones show an arm past this noise: no
+    guarantee for arms then. m rounds of one person have m ε; a whole history of T rounds T ε, which is
+    no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents refuse
+    it. No regret bound is known.
 
     Why a baseline: max(p, 1/C) draws what is known of a rare arm to b. Were that 0, the best loss
     there is, all would go back to rare arms; were it 1, agents would stay with the first arm they
@@ -91,7 +93,7 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     noised: ClassVar[bool] = True
     guarantee: ClassVar[str | None] = (
         "ε = {epsilon} per round for the arm and the loss of one agent (event level); holds even "
-        "if all other agents collude; simulated noise"
+        "if all other agents collude, but not where losses depend on arms played; simulated noise"
     )
     tunable: ClassVar[Mapping[str, Tunable]] = {
         "learning_rate": LEARNING_RATE,

@@ -35,7 +35,7 @@ class RoundUniforms(NamedTuple):
         action: uniforms from which arms are drawn, `[R, N]`.
         links: what happens to the links, as their form draws it; None where nothing does.
         response: uniforms by which losses are blurred, `[R, N]`; None where they are not.
-        noise: the key of what a private algorithm adds; None for others.
+        noise: the key of what an algorithm with noise of its own adds; None for others.
     """
 
     action: Array

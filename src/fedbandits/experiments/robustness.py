@@ -324,8 +324,8 @@ NOTE = (
     "interval over draws. -: refused. Exp3 and Uniform send nothing. FedHedge sees the losses of "
     "all arms. PrivateFedExp3 and HeldFedExp3 add noise of their own in every column: ε = 1 per "
     "round for the arm and the loss of one agent, HeldFedExp3 for its loss alone (event level), "
-    "even if all others collude. AcceleratedFedExp3 has no momentum over bad links, and is FedExp3 "
-    "there. Maxima and floods are not clipped. "
+    "even if all others collude; no guarantee for arms where watched. AcceleratedFedExp3 has no "
+    "momentum over bad links, and is FedExp3 there. Maxima and floods are not clipped. "
 )
 
 
@@ -337,8 +337,8 @@ def board(found: Found) -> Table:
         for name in ranked(found)
     ]
     note = (
-        NOTE + "Watched: on the losses as they came, which depend on what was played: two rows do "
-        "not face the same losses."
+        f"{NOTE}ε = 1: {CONDITIONS['ε = 1'].what}. Watched: on the losses as they came, which "
+        "depend on what was played: two rows do not face the same losses."
     )
     return Table("Every algorithm under every condition", ("algorithm", *conditions), rows, note)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -142,9 +143,12 @@ class Result:
         """
         own = self.config["algorithm"]
         kind = REGISTRY.get(own["name"])
-        said = [] if self.epsilon is None else [guarantee(self.epsilon)]
-        if kind is not None and kind.guarantee is not None:
-            said.append(kind.guarantee.format(epsilon=f"{own['epsilon']:g}"))
+        said = [] if kind is None or kind.guarantee is None else [kind.guarantee]
+        said = [words.format(epsilon=f"{own['epsilon']:g}") for words in said]
+        if self.epsilon is not None and not (said and math.isinf(self.epsilon)):
+            said.insert(0, guarantee(self.epsilon))
+        if said and self.watched:
+            said.append("here losses depended on arms: no guarantee for arms")
         return "; ".join(said) or None
 
     @property
