@@ -21,6 +21,7 @@ from fedbandits.live import Agent, Federation
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.errors import OtherJournalError
 from fedbandits.live.journal.summary import summary
+from fedbandits.live.ledger import owns
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.observations import ObservationError
 from fedbandits.live.responses import BITS, Responses
@@ -132,6 +133,59 @@ def test_observed_again_whatever_comes_is_taken_for_the_same() -> None:
                 await one.observe(ticket, 2.0)
 
     run_virtual(work())
+
+
+class Wire:
+    """A transport that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    async def start(self, receive: Any) -> None:
+        """Nobody answers."""
+
+    def send(self, to: str, message: bytes) -> None:  # noqa: ARG002
+        self.sent.append(message)
+
+    async def stop(self) -> None:
+        """Nothing to let go."""
+
+
+def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
+    """Told once more, the loss draws another bit: of the first nothing may have left."""
+    pair = Federation(ARMS, fb.networks.path(2), gossip_period=1.0)
+
+    async def work(crash: bool) -> tuple[int, int]:
+        wire, store, drawn = Wire(), MemoryStore(random.Random(0), delay=8.0), []
+        bits = Responses(1.0, lambda _: drawn.append(0) or 0)  # always 1
+        one = Agent(reports, pair, store, wire, epsilon=bits)
+        await one.start()
+        ticket = await one.choose()
+        await asyncio.sleep(5)
+        before = {*wire.sent}
+        telling = asyncio.ensure_future(one.observe(ticket, 0.5))
+        await asyncio.sleep(0.01 if crash else 20)  # gossip goes on while the disk is slow
+        if crash:
+            one.report()
+            await one.abort()
+            await asyncio.gather(telling, return_exceptions=True)
+            assert {*wire.sent} == before
+            again = Agent(reports, pair, store, Wire(), epsilon=bits)
+            async with again:
+                await again.observe(ticket.id, 0.5)
+                assert again.status().observed == 1
+        await one.stop()
+        return len(drawn), len({*wire.sent} - before)
+
+    reports = next(name for name in ("agent1", "agent2") if not owns(name, other(name)))
+    assert run_virtual(work(crash=True)) == (2, 0)
+    told, news = run_virtual(work(crash=False))
+    assert told == 1
+    assert news > 0  # else the test could not fail
+
+
+def other(name: str) -> str:
+    return {"agent1": "agent2", "agent2": "agent1"}[name]
 
 
 def test_the_loss_of_an_expired_ticket_is_no_secret_and_is_charged_on_the_scale_of_bits() -> None:

@@ -287,7 +287,7 @@ class Agent:
 
     @property
     def epsilon(self) -> float | None:
-        """ε per round for its losses (event level); None for no guarantee."""
+        """ε per round for its losses (event level), even if all others collude; None: no guarantee."""
         return self._responses.epsilon if self._responses is not None else None
 
     # Beginning, changing and ending

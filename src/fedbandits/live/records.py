@@ -18,7 +18,8 @@ class Identity(msgspec.Struct, frozen=True):
         arms: their names.
         low: the smallest loss or reward there can be.
         high: the largest.
-        epsilon: ε, where the agent learns from noisy bits instead of losses.
+        epsilon: ε per round for the agent's losses (event level), even if all others collude, where
+            it learns from noisy bits instead; arms are public. None for no guarantee.
     """
 
     agent: str

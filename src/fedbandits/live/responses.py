@@ -24,7 +24,8 @@ class Responses:
     """What an agent is told instead of its losses.
 
     Args:
-        epsilon: ε per round for the losses of this agent (event level); arms are public. Finite.
+        epsilon: ε per round for the losses of this agent (event level), even if all others collude;
+            arms are public. Finite.
         drawn: a whole number of 64 bits, by chance that nobody can know or repeat.
 
     Example:

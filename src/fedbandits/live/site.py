@@ -46,7 +46,8 @@ class Site(NamedTuple):
         token: the file with the token that applications show.
         tls: whether the service shows the certificate of the keys.
         baseline: the arm that is played while the agent learns; None for what it draws.
-        epsilon: ε per round for this agent's losses (event level); None for no guarantee.
+        epsilon: ε per round for this agent's losses (event level), even if all others collude; arms
+            are public. None for no guarantee.
     """
 
     part: Part

@@ -130,7 +130,7 @@ class Result:
 
     @property
     def epsilon(self) -> float | None:
-        """ε of randomised response, per round for the losses of one agent; None without it."""
+        """ε of randomised response, None without it; `guarantee` says what it means."""
         privacy = self.config.get("privacy")
         return None if privacy is None else float(privacy["epsilon"])
 

@@ -68,7 +68,8 @@ export class AgentView {
       "Open tickets": format.count(status.open_tickets),
       Disagreement: format.measure(status.disagreement),
       "Privacy of losses": status.epsilon == null ? "no guarantee"
-        : `ε = ${status.epsilon} per round (event level); arms are public`,
+        : `ε = ${status.epsilon} per round for the losses of this agent (event level), even if all `
+          + "others collude; arms are public",
     });
   }
 

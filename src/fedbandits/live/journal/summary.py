@@ -62,7 +62,8 @@ class Summary(msgspec.Struct, frozen=True):
         open: those that wait for their loss, in the order of rounds.
         values: of the leaves: what was put in less what has flowed out, and the maxima.
         edges: by neighbour.
-        epsilon: ε per round for the agent's losses (event level); None for no guarantee.
+        epsilon: ε per round for the agent's losses (event level), even if all others collude; arms
+            are public. None for no guarantee.
     """
 
     agent: str

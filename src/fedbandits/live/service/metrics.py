@@ -150,7 +150,8 @@ class _Collector:
         if status.epsilon is not None:
             yield gauge(
                 "privacy_epsilon",
-                "Per round for the losses of this agent (event level); absent for no guarantee.",
+                "Per round for the losses of this agent (event level), even if all others collude; "
+                "arms are public. Absent for no guarantee.",
                 status.epsilon,
             )
         shares = dict(zip(status.arms, status.probabilities, strict=True))
