@@ -144,7 +144,7 @@ class Wire:
     async def start(self, receive: Any) -> None:
         """Nobody answers."""
 
-    def send(self, to: str, message: bytes) -> None:  # noqa: ARG002
+    def send(self, to: str, message: bytes) -> None:
         self.sent.append(message)
 
     async def stop(self) -> None:
@@ -156,8 +156,13 @@ def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
     pair = Federation(ARMS, fb.networks.path(2), gossip_period=1.0)
 
     async def work(crash: bool) -> tuple[int, int]:
-        wire, store, drawn = Wire(), MemoryStore(random.Random(0), delay=8.0), []
-        bits = Responses(1.0, lambda _: drawn.append(0) or 0)  # always 1
+        wire, store, drawn = Wire(), MemoryStore(random.Random(0), delay=8.0), [0]
+
+        def draw(bits: int) -> int:
+            drawn[0] += 1
+            return bits * 0  # which makes a 1
+
+        bits = Responses(1.0, draw)
         one = Agent(reports, pair, store, wire, epsilon=bits)
         await one.start()
         ticket = await one.choose()
@@ -175,7 +180,7 @@ def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
                 await again.observe(ticket.id, 0.5)
                 assert again.status().observed == 1
         await one.stop()
-        return len(drawn), len({*wire.sent} - before)
+        return drawn[0], len({*wire.sent} - before)
 
     reports = next(name for name in ("agent1", "agent2") if not owns(name, other(name)))
     assert run_virtual(work(crash=True)) == (2, 0)

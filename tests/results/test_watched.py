@@ -55,6 +55,7 @@ def test_losses_that_depend_on_arms_leave_no_guarantee_for_arms() -> None:
         problem: fb.simulate(problem, held_back, GOSSIP, runs=2, privacy=endless).guarantee
         for problem in (BASE, PROBLEM)
     }
+    assert held_back.guarantee is not None
     said = held_back.guarantee.format(epsilon="2")
     assert "not where losses depend on arms" in said
     assert found[BASE] == said  # of which infinite ε, no guarantee of its own, takes nothing

@@ -56,8 +56,8 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     anyone sees later, b among it, is computed from the noised sum. p_t is public, since z is sent:
     the odds that others give to an arm, which begin at p_t, change by e^ε at most. Where losses
     depend on the arms played (`fb.problems.Adaptive`), later ones show an arm past this noise: no
-    guarantee for arms then. m rounds of one person have m ε; a whole history of T rounds T ε, which is
-    no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents refuse
+    guarantee for arms then. m rounds of one person have m ε; a whole history of T rounds T ε, which
+    is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents refuse
     it. No regret bound is known.
 
     Why a baseline: max(p, 1/C) draws what is known of a rare arm to b. Were that 0, the best loss

@@ -8,7 +8,7 @@ import logging
 import math
 import random
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -21,6 +21,7 @@ from .arguments import as_store, own_part, own_transport, refuse_others
 from .expiry import Expiries
 from .federation import Federation, Part
 from .group_commit import GroupCommit, StoppedError, Store
+from .hearing import Hearing
 from .member import Member
 from .messages import RefusedError
 from .observations import checked_range
@@ -38,11 +39,6 @@ _log = logging.getLogger("fedbandits.live")
 
 JITTER = 0.1
 """By how much of a period gossip is early or late, so that agents do not all speak at once."""
-
-STRANGERS = "strangers"
-"""Under this name refusals of senders who are no neighbours are counted."""
-
-STALE = "a message that was repeated, or late"
 
 
 class Agent:
@@ -111,10 +107,7 @@ class Agent:
         self._commit: GroupCommit | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._heard_at: dict[str, float] = {}
-        self._refused: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._other_file: set[str] = set()
-        self._why_refused: dict[str, str] = {}
+        self._hearing = Hearing(name)
         self._pace = Pace(self.part.gossip_period)
         self.would: Counter[str] = Counter()
         self.expiries: Expiries | None = None
@@ -219,22 +212,7 @@ class Agent:
     @property
     def neighbours(self) -> dict[str, Neighbour]:
         """Who is there, and who has been silent for how long."""
-        member, now = self._running(), self._now()
-        obstacle = getattr(self._transport, "obstacle", lambda _: None)
-        return {
-            name: Neighbour(
-                edge.weight,
-                now - self._heard_at[name] if name in self._heard_at else None,
-                edge.left,
-                reasons.total(),
-                dict(reasons),
-                self._why_refused.get(name, STALE if reasons else None),
-                member.distance(name),
-                obstacle(name),
-            )
-            for name, edge in member.ledger.edges.items()
-            for reasons in [self._refused[name] + Counter(stale=member.ledger.stale[name])]
-        }
+        return self._hearing.neighbours(self._running(), self._transport, self._now())
 
     @property
     def rounds(self) -> int:
@@ -287,7 +265,7 @@ class Agent:
 
     @property
     def epsilon(self) -> float | None:
-        """ε per round for its losses (event level), even if all others collude; None: no guarantee."""
+        """ε per round for its losses, event level, even if all others collude; or no guarantee."""
         return self._responses.epsilon if self._responses is not None else None
 
     # Beginning, changing and ending
@@ -320,7 +298,7 @@ class Agent:
         # By the wall once, then by a clock that never jumps.
         self._offset = self._clock() - self._loop.time()
         self._started = self._now()
-        self._heard_at.clear()
+        self._hearing.begin()
         self._pace = Pace(part.gossip_period)
         try:
             member = Member(
@@ -520,16 +498,10 @@ class Agent:
             granted = self._pace.grants(sender, self._now())
             answer = self._member.receive(sender, payload, exchange=granted)
         except RefusedError as error:
-            known = sender if sender in self.part.neighbours else STRANGERS
-            self._refused[known][error.reason] += 1
-            self._why_refused[known] = str(error)
-            if error.reason == "file" and known not in self._other_file:
-                self._other_file.add(known)  # once, until they agree again
-                _log.warning("%s: %s", self.name, error)
+            self._hearing.refused(sender, error, self.part.neighbours)
             if error.reason == "file":
                 self._commit.post(self._member.objection(sender))
             return
-        self._other_file.discard(sender)
-        self._heard_at[sender] = self._now()
+        self._hearing.heard(sender, self._now())
         if answer:
             self._commit.post(answer)
