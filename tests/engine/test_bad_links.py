@@ -245,12 +245,12 @@ def test_a_sweep_over_rates_compiles_once() -> None:
 
 @pytest.mark.slow
 def test_messages_are_lost_as_often_as_said_and_links_are_down_as_long_as_said() -> None:
-    """Each of 14 messages in 4000 draws: five standard errors."""
+    """Each of 14 messages in 4000 draws: 5.5 standard errors, 5e-7 for all of them together."""
     gossip = fb.gossip.unreliable(PLAIN, unequal, "receiver")
     arrive, _ = drawn(gossip, 40, 100)
     assert gossip.faults is not None
     kept, loss = arrive.mean(axis=(0, 1)), gossip.faults.loss
-    assert (abs(kept - (1 - loss)) <= 5 * np.sqrt(loss * (1 - loss) / 4000)).all()
+    assert (abs(kept - (1 - loss)) <= 5.5 * np.sqrt(loss * (1 - loss) / 4000)).all()
     churn = fb.gossip.unreliable(PLAIN, rule="receiver", up=5, down=3)
     with precision("float64"):
         chances = link_form(churn, "float64").chances

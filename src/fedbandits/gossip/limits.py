@@ -18,8 +18,9 @@ def clipped(gossip: Gossip, limit: float) -> Gossip:
 
     Without liars the mean of all agents is kept, as W keeps it, and agreement is slower where
     differences exceed the limit. A liar moves the sum of the others by at most limit · Σ_u W_u,liar
-    in each entry and round; nothing more is promised, and no regret bound is known. It is for
-    messages that are averaged: maxima and floods stay as they are.
+    in each entry and round, W being that of the round: of `random_edge` 1/2 for the one edge drawn.
+    Nothing more is promised, and no regret bound is known. It is for messages that are averaged:
+    maxima and floods stay as they are.
 
     Arguments:
         gossip: symmetric weights, or `random_edge`.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -14,8 +14,7 @@ from fedbandits.common import checks
 from fedbandits.common.describe import Fresh, array_hash
 
 from .base import Check, Problem, check_shape, check_sizes
-
-static = {"static": True}
+from .inside import Inside, static
 
 _PLAYED = 64
 """Functions are known by a hash of the losses of this many rounds, arms being played in turn."""
@@ -89,51 +88,16 @@ class Adaptive(Problem):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Watching(Adaptive):
+class Watching(Inside, Adaptive):
     """Losses fixed in advance, changed by what agents play: the base of those that are ready.
 
-    Attributes:
-        problem: the losses as they would be if nobody watched.
+    The problem inside has the losses as they would be if nobody watched.
     """
-
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
-    problem: Problem
-
-    @property
-    def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """As the problem inside."""
-        return self.problem.agent_names
-
-    @property
-    def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """As the problem inside."""
-        return self.problem.arm_names
-
-    @property
-    def dates(self) -> np.ndarray[Any, Any] | None:  # type: ignore[override]
-        """As the problem inside."""
-        return self.problem.dates
 
     @property
     def check(self) -> Check:
         """Never, where the losses inside need none: what is made of them stays in [0, 1]."""
         return "never" if self.problem.check == "never" else "during"
-
-    @property
-    def loss_seed(self) -> int | None:
-        """As the problem inside."""
-        return self.problem.loss_seed
-
-    def redraw(self, seed: int) -> Self:
-        """The problem inside drawn anew, where it is drawn."""
-        inside = self.problem.redraw(seed)
-        return self if inside is self.problem else replace(self, problem=inside)
-
-    def cell(self, t: int, v: int, i: int) -> str:
-        """As the problem inside calls it."""
-        return self.problem.cell(t, v, i)
 
     def describe(self) -> dict[str, Any]:
         """The problem inside and what is made of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,13 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 
 from .base import Check, Problem
-
-static = {"static": True}
+from .inside import Inside, static
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scaled(Problem):
+class Scaled(Inside):
     """Another problem's values, mapped to losses in [0, 1]."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
-    problem: Problem
     low: float
     high: float
     rewards: bool = field(metadata=static)
@@ -39,34 +34,9 @@ class Scaled(Problem):
         return self.problem.constant
 
     @property
-    def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """As the problem inside."""
-        return self.problem.agent_names
-
-    @property
-    def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """As the problem inside."""
-        return self.problem.arm_names
-
-    @property
-    def dates(self) -> np.ndarray[Any, Any] | None:  # type: ignore[override]
-        """As the problem inside."""
-        return self.problem.dates
-
-    @property
     def check(self) -> Check:
         """As the problem inside; what is never checked inside may leave [0, 1] when scaled."""
         return "before" if self.problem.check == "before" else "during"
-
-    @property
-    def loss_seed(self) -> int | None:
-        """As the problem inside."""
-        return self.problem.loss_seed
-
-    def redraw(self, seed: int) -> Scaled:
-        """The problem inside drawn anew, where it is drawn."""
-        inside = self.problem.redraw(seed)
-        return self if inside is self.problem else replace(self, problem=inside)
 
     def _scale(self, values: Array) -> Array:
         xp = values.__array_namespace__()
@@ -76,10 +46,6 @@ class Scaled(Problem):
         low, high = (xp.asarray(limit, dtype=values.dtype) for limit in (self.low, self.high))
         fraction = (values - low) / (high - low)
         return 1.0 - fraction if self.rewards else fraction
-
-    def cell(self, t: int, v: int, i: int) -> str:
-        """As the problem inside calls it."""
-        return self.problem.cell(t, v, i)
 
     def out_of_range(self, loss: float) -> str:
         """In the units of the problem inside."""

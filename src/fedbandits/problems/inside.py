@@ -1,0 +1,55 @@
+"""What problems that are made of another one take from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from .base import Problem
+
+static = {"static": True}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Inside(Problem):
+    """A problem with another one inside, whose names, dates and seed are its own.
+
+    Attributes:
+        problem: the one inside.
+    """
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
+    problem: Problem
+
+    @property
+    def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.agent_names
+
+    @property
+    def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.arm_names
+
+    @property
+    def dates(self) -> np.ndarray[Any, Any] | None:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.dates
+
+    @property
+    def loss_seed(self) -> int | None:
+        """As the problem inside."""
+        return self.problem.loss_seed
+
+    def redraw(self, seed: int) -> Self:
+        """The problem inside drawn anew, where it is drawn."""
+        inside = self.problem.redraw(seed)
+        return self if inside is self.problem else replace(self, problem=inside)
+
+    def cell(self, t: int, v: int, i: int) -> str:
+        """As the problem inside calls it."""
+        return self.problem.cell(t, v, i)
