@@ -20,6 +20,7 @@ def test_the_report_has_every_algorithm_that_sends(tmp_path: Path) -> None:
     for table in section.tables:
         assert [row[0] for row in table.rows] == list(leaks.SENDERS)
         assert table.columns[1:] == tuple(leaks.pairs(TINY))
+        assert table.note.endswith(leaks.BLIND)
     assert "LinearBlockGossip" not in leaks.SENDERS
     assert {"FedExp3", "GossipUCB", "BlockGossip"} <= set(leaks.SENDERS)
     assert {"leaks.csv", "leaks.png"} <= {path.name for path in tmp_path.iterdir()}

@@ -35,6 +35,11 @@ SENDERS = {
 }
 """Algorithms that send something and play any arms."""
 
+BLIND = (
+    "This attack looks at single rounds, and so makes nothing of the noised sums of whole blocks "
+    "that PrivateFedExp3 and HeldFedExp3 send: their rows are no evidence of protection."
+)
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -201,7 +206,7 @@ def arms_table(found: Found, losses: str) -> Table:
         "same rounds, by guessing the likeliest arm of the agent's distribution. A loss of 0 moves "
         "no estimate, so that only the guess is left then. BlockGossip tells nothing of single "
         "rounds, but the first message of a block is the sum of the agent's own estimates. "
-        "FedHedge's messages hold the losses of all arms, and nothing of the arm played."
+        f"FedHedge's messages hold the losses of all arms, and nothing of the arm played. {BLIND}"
     )
     return Table(
         f"Arms found by a curious neighbour: {losses}", ("algorithm", *networks), rows, note
@@ -217,7 +222,7 @@ def loss_table(found: Found) -> Table:
     ]
     note = (
         "Median over rounds of the distance between the loss as the neighbour has it and as it "
-        "was, mean over draws; losses lie between 0.05 and 0.95."
+        f"was, mean over draws; losses lie between 0.05 and 0.95. {BLIND}"
     )
     return Table("Error of the losses: graded", ("algorithm", *networks), rows, note)
 
