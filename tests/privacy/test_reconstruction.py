@@ -97,6 +97,12 @@ def test_what_cannot_be_seen_is_refused() -> None:
         reconstruct(run, 0, 9)
     with pytest.raises(ValueError, match="Exp3 sends nothing"):
         reconstruct(played(fb.Exp3(), fb.networks.path(4), 5), 0, 1)
+    with pytest.raises(ValueError, match="makes nothing: no evidence either way"):
+        reconstruct(played(fb.PrivateFedExp3(), fb.networks.path(4), 5), 0, 1)
+    with pytest.raises(
+        TypeError, match=r"fb.trajectory\(.*\), not Dataset"
+    ):
+        reconstruct(run.dataset, 0, 1)  # type: ignore[arg-type]  # what a user might give
 
 
 def test_shares_are_of_rounds_that_left_a_trace() -> None:
@@ -106,3 +112,6 @@ def test_shares_are_of_rounds_that_left_a_trace() -> None:
     assert found.arms_found == 0.5
     assert found.arms_guessed == 0.5
     assert found.loss_error == 0.0
+    assert found.losses_found == 1.0
+    assert found.loss_spread == 0.0
+    assert "arms found 50.0%, by guessing 50.0%, of 2 rounds" in repr(found)

@@ -155,7 +155,8 @@ def checked_loss(loss: Any, network: Network) -> Floats:
         found = np.full(len(pairs), checks.number(loss, "loss"))
     for i in np.flatnonzero(~((found >= 0) & (found < 1)))[:1]:  # NaN too
         u, v = pairs[i].tolist()
-        raise ValueError(f"loss from {u} to {v} is {found[i]:g}; it must be in [0, 1)")
+        where = "" if np.ndim(loss) == 0 and not callable(loss) else f" of messages {u} → {v}"
+        raise ValueError(f"loss{where} must be in [0, 1), not {found[i]:g}")
     return found
 
 

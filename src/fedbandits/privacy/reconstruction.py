@@ -21,7 +21,7 @@ TRACE = 0.01
 """Losses from here on count as ones that leave a trace."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reconstruction:
     """What an attacker made of a victim's messages, beside what was true: `[T - 1, R]` each.
 
@@ -64,9 +64,29 @@ class Reconstruction:
         return _share(self.likeliest == self.true_arm, self.traced)
 
     @property
+    def losses_found(self) -> float:
+        """The share of losses that are found to within a half: of coins, those that are right."""
+        return float((np.abs(self.loss - self.true_loss) < 0.5).mean())
+
+    @property
     def loss_error(self) -> float:
-        """The median distance of the loss, over all rounds."""
+        """The median over all rounds of the distance between the loss found and the true one."""
         return float(np.median(np.abs(self.loss - self.true_loss)))
+
+    @property
+    def loss_spread(self) -> float:
+        """The median distance of the true losses from their median: the error of who sees none."""
+        return float(np.median(np.abs(self.true_loss - np.median(self.true_loss))))
+
+    def __repr__(self) -> str:
+        return (
+            f"Reconstruction(agent {self.attacker} looks at {self.victim}, whose other neighbours "
+            f"it hears but for {self.unseen}:\n"
+            f"  arms found {self.arms_found:.1%}, by guessing {self.arms_guessed:.1%}, of "
+            f"{self.traced.sum():,} rounds with a loss above 0\n"
+            f"  losses found to {self.loss_error:.3f}, {self.losses_found:.1%} of them to within a "
+            f"half; who sees nothing is off by {self.loss_spread:.3f})"
+        )
 
 
 def _share(found: npt.NDArray[np.bool_], of: npt.NDArray[np.bool_]) -> float:
@@ -98,6 +118,16 @@ def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstru
         >>> fb.privacy.reconstruct(played, attacker=0, victim=1).arms_found
         1.0
     """
+    if not isinstance(trajectory, Trajectory):
+        raise TypeError(
+            "reconstruct takes every round of a small simulation: "
+            f"fb.trajectory(problem, algorithm, gossip), not {type(trajectory).__name__}"
+        )
+    if trajectory.algorithm.noised:
+        raise ValueError(
+            f"{type(trajectory.algorithm).__name__} sends noised sums of whole blocks, of which "
+            "this attack, that looks at single rounds, makes nothing: no evidence either way"
+        )
     seen = _Seen(trajectory, attacker, victim)
     data = trajectory.dataset.isel(agent=victim)
     distribution = data["distribution"].transpose("time", "arm", "run").to_numpy()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.files import atomic_path
-from fedbandits.privacy.response import guarantees
 
 from .comparison import named
 
@@ -268,8 +267,16 @@ def save_figure(figure: Figure, *paths: str | Path) -> None:
 
 
 def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
-    """What ε means, in lines of their own, where losses were blurred."""
-    return textwrap.wrap(guarantees(result.epsilon for result in results.values()) or "", 50)
+    """Whose guarantee is which, in lines of their own, where there is one."""
+    said: dict[str | None, list[str]] = {}
+    for name, result in results.items():
+        said.setdefault(result.guarantee, []).append(name)
+    lines = []
+    for guarantee, names in said.items():
+        whose = "" if len(said) == 1 else f"{', '.join(names)}: "
+        if guarantee is not None or len(said) > 1:
+            lines += textwrap.wrap(f"{whose}{guarantee or 'no privacy guarantee'}", 50)
+    return lines
 
 
 def _what_bands_cover(results: Mapping[str, Result]) -> list[str]:

@@ -369,9 +369,16 @@ class Result:
             f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
             f"{self.summary().round(2).to_string()}\n"
             f"best in hindsight: {self.best_arm}"
+            + (f"\n{self.links}" if self.links else "")
             + (f"\n{self.lies}" if self.lies else "")
             + (f"\nprivacy: {self.guarantee}" if self.guarantee else "")
         )
+
+    @property
+    def links(self) -> str:
+        """What is unlike plain averages in the gossip, in words; empty where nothing is."""
+        rule = self.config.get("gossip") or {}
+        return f"gossip: {label(rule)}" if "gossip" in rule else ""
 
     @property
     def lies(self) -> str:
