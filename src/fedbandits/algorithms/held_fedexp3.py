@@ -59,7 +59,8 @@ class HeldFedExp3(Algorithm[HeldArm]):
     which is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents
     refuse it.
 
-    Asi, Raman and Talwar have a bound for one such agent; none is known with gossip.
+    Asi, Raman and Talwar have a bound for one agent that learns so, with rates of their own; none
+    is known for these rates, nor with gossip.
 
     Args:
         epsilon: ε.

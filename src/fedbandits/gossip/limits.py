@@ -29,7 +29,7 @@ def clipped(gossip: Gossip, limit: float) -> Gossip:
     Example:
         >>> from fedbandits import gossip, networks
         >>> clipped(gossip.max_degree(networks.ring(4)), limit=10)
-        clipped(gossip=max_degree(lazy=True), limit=10.0) on ring(agents=4)
+        clipped(gossip=max_degree(lazy=true), limit=10.0) on ring(agents=4)
     """
     if not isinstance(gossip, Gossip):
         raise TypeError(
