@@ -30,7 +30,7 @@ def by_brute_force(losses: np.ndarray[Any, Any], changes: int) -> float:
     """The least loss of all K^T sequences that have no more changes."""
     rounds, arms = losses.shape
     return min(
-        sum(losses[t, arm] for t, arm in enumerate(sequence))
+        sum(float(losses[t, arm]) for t, arm in enumerate(sequence))
         for sequence in itertools.product(range(arms), repeat=rounds)
         if sum(a != b for a, b in itertools.pairwise(sequence)) <= changes
     )
@@ -108,8 +108,8 @@ def test_more_changes_leave_more_to_regret(result: fb.Result) -> None:
     each = result.dataset["round_loss"].min("arm").sum(dtype=np.float64)
     spent = (result.dataset["regret"] + result.dataset["arm_loss"].min("arm")).isel(time=-1)
     np.testing.assert_allclose(ends[-1].isel(time=-1), spent - each, atol=1e-9)
-    parts, changes = (result.regret_against(**n).dataset for n in ({"parts": 7}, {"changes": 6}))
-    assert (parts["regret"] <= changes["regret"] + 1e-9).all()
+    parts = result.regret_against(parts=7).dataset["regret"]
+    assert (parts <= result.regret_against(changes=6).dataset["regret"] + 1e-9).all()
 
 
 def test_there_and_back(result: fb.Result) -> None:
@@ -162,15 +162,17 @@ def test_plots_and_comparisons(result: fb.Result) -> None:
 
 
 def test_arguments(result: fb.Result) -> None:
-    for wrong in ({}, {"changes": 1, "parts": 1}):
-        with pytest.raises(TypeError, match="give one of the two"):
-            result.regret_against(**wrong)
-    for wrong, message in (
+    with pytest.raises(TypeError, match="give one of the two"):
+        result.regret_against()
+    with pytest.raises(TypeError, match="give one of the two"):
+        result.regret_against(changes=1, parts=1)
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"changes": -1}, "changes must be a whole number of at least 0, not -1"),
         ({"changes": 620}, "changes must be at most 619, not 620"),
         ({"parts": 0}, "parts must be a whole number of at least 1, not 0"),
         ({"parts": 621}, "parts must be at most 620, not 621"),
-    ):
+    ]
+    for wrong, message in refused:
         with pytest.raises(ValueError, match=message):
             result.regret_against(**wrong)
 
@@ -186,7 +188,8 @@ def test_saved_loaded_and_older_files(result: fb.Result, tmp_path: Path) -> None
     older = fb.load(older.save(tmp_path / "older.nc"))
     with pytest.raises(ValueError, match="does not hold the losses of every round"):
         older.regret_against(changes=3)
-    for sequence in ({"changes": 3}, {"parts": 4}):
+    sequences: list[dict[str, Any]] = [{"changes": 3}, {"parts": 4}]
+    for sequence in sequences:
         again = older.regret_against(**sequence, problem=PROBLEM).dataset
         there = result.regret_against(**sequence).dataset
         np.testing.assert_allclose(again["regret"], there["regret"], atol=1e-9)

@@ -239,8 +239,9 @@ def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
                 f"{both} have {ours} and {theirs} entries along {dimension}; compare needs as many"
             )
     if a.attrs["against"] != b.attrs["against"]:
-        ours, theirs = map(_compared_with, (a, b))
-        raise ValueError(f"of {both} one is against {ours} and one against {theirs}")
+        raise ValueError(
+            f"of {both} one is against {_compared_with(a)} and one against {_compared_with(b)}"
+        )
     if all("run" in data["arm_loss"].dims for data in (a, b)):
         # They watch: the same problem, though what came of it depends on who played.
         ours, theirs = (json.loads(data.attrs["config"])["problem"] for data in (a, b))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ LOSSES_HELD = 2**22
 """Of all agents, made at once where a problem makes its losses again."""
 
 
-def best_sequences(losses: Rows, changes: int, times: Sequence[int]) -> np.ndarray[Any, Any]:
+def best_sequences(losses: Rows, changes: int, times: Iterable[int]) -> np.ndarray[Any, Any]:
     """The least loss of any sequence of arms with at most s changes, s = 0, ..., S.
 
     With V_t(s, i) that of the best of them which ends in arm i,
@@ -64,7 +64,7 @@ def best_sequences(losses: Rows, changes: int, times: Sequence[int]) -> np.ndarr
 
 
 def best_of_parts(
-    losses: Rows, parts: int, horizon: int, times: Sequence[int]
+    losses: Rows, parts: int, horizon: int, times: Iterable[int]
 ) -> np.ndarray[Any, Any]:
     """The loss of playing, in each of S equal parts of the horizon, the arm best in it.
 
@@ -165,9 +165,7 @@ def _again(result: Result, problem: Problem) -> Iterator[np.ndarray[Any, Any]]:
     step = max(1, LOSSES_HELD // (problem.agents * problem.arms * len(draws)))
     for first in range(1, horizon + 1, step):
         last = min(first + step - 1, horizon)
-        made = [
-            draw.block(first, last)[:, honest].mean(axis=1, dtype=np.float64) for draw in draws
-        ]
+        made = [draw.block(first, last)[:, honest].mean(axis=1, dtype=np.float64) for draw in draws]
         block = np.stack(made, axis=-1) if "draw" in data.dims else made[0]
         total = total + block.sum(axis=0)
         yield from block

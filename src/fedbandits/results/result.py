@@ -328,9 +328,7 @@ class Result:
             {
                 **{name: data[name] + shift for name in ("regret", "expected_regret")},
                 "worst_regret": data["worst_regret"] + _over_runs(shift),
-                **{
-                    name: data[name] + at_end for name in ("agent_regret", "agent_expected_regret")
-                },
+                **{name: data[name] + at_end for name in ("agent_regret", "agent_expected_regret")},
             }
         )
 
