@@ -21,7 +21,9 @@ GOSSIP = fb.gossip.max_degree(fb.networks.ring(4))
 PROBLEM = fb.problems.switching(agents=4, arms=3, horizon=620, parts=4, seed=2)
 CURVES = ("regret", "expected_regret")
 LOSSES = st.tuples(st.integers(1, 6), st.integers(1, 3)).flatmap(
-    lambda shape: arrays(np.float64, shape, elements=st.integers(0, 4).map(lambda n: n / 4))
+    lambda shape: arrays(
+        np.float64, shape, elements=st.integers(0, 4).map(lambda n: n / 4), fill=st.nothing()
+    )
 )
 """Quarters, which add up without rounding: equal means equal."""
 
@@ -36,8 +38,22 @@ def by_brute_force(losses: np.ndarray[Any, Any], changes: int) -> float:
     )
 
 
+@pytest.mark.parametrize(("rounds", "arms"), [(6, 2), (4, 3), (3, 4)])
+def test_all_small_tables_of_zeros_and_ones(rounds: int, arms: int) -> None:
+    """4,096 tables, each against all of its sequences of arms."""
+    bits = np.arange(2 ** (rounds * arms)) >> np.arange(rounds * arms)[:, None] & 1
+    tables = bits.reshape(rounds, arms, -1)
+    found = best_sequences(tables, rounds, [rounds])[0]
+    least = np.full(found.shape, rounds + 1)
+    for sequence in itertools.product(range(arms), repeat=rounds):
+        changes = sum(a != b for a, b in itertools.pairwise(sequence))
+        paid = sum(tables[t, arm] for t, arm in enumerate(sequence))
+        least[changes:] = np.minimum(least[changes:], paid)
+    np.testing.assert_array_equal(found, least)
+
+
 @given(LOSSES)
-@settings(deadline=None)
+@settings(max_examples=200)
 def test_best_sequences_by_brute_force(losses: np.ndarray[Any, Any]) -> None:
     times = range(1, len(losses) + 1)
     found = best_sequences(losses, 4, times)
