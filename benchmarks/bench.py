@@ -26,6 +26,7 @@ from benchmarks import (
     machine,
     million,
     movielens,
+    regret_against,
     scaling,
     service,
     small,
@@ -34,7 +35,10 @@ from benchmarks import (
 )
 from benchmarks.rows import Measure, Row, take
 
-GROUPS = (small, links, figure1, startup, live, exchanges, service, movielens, million, scaling)
+GROUPS = (
+    *(small, links, figure1, startup, regret_against),
+    *(live, exchanges, service, movielens, million, scaling),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

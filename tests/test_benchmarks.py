@@ -153,7 +153,7 @@ def test_every_row_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names)
     assert {name.partition("/")[0] for name in names} == {
         *("small", "links", "figure 1", "import fedbandits", "fedbandits --help"),
-        *("live", "movielens", "million", "exponent"),
+        *("regret_against", "live", "movielens", "million", "exponent"),
     }
 
 

@@ -99,9 +99,7 @@ def test_what_cannot_be_seen_is_refused() -> None:
         reconstruct(played(fb.Exp3(), fb.networks.path(4), 5), 0, 1)
     with pytest.raises(ValueError, match="makes nothing: no evidence either way"):
         reconstruct(played(fb.PrivateFedExp3(), fb.networks.path(4), 5), 0, 1)
-    with pytest.raises(
-        TypeError, match=r"fb.trajectory\(.*\), not Dataset"
-    ):
+    with pytest.raises(TypeError, match=r"fb.trajectory\(.*\), not Dataset"):
         reconstruct(run.dataset, 0, 1)  # type: ignore[arg-type]  # what a user might give
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 import fedbandits as fb
 from fedbandits.cli.tables import recommendation_line
 from fedbandits.results.plots import plot_regret, save_figure
-from fedbandits.results.result import FORMAT
+from fedbandits.results.result import DIMENSIONS, FORMAT
 
 mpl.use("agg")
 
@@ -43,6 +43,7 @@ def test_dimensions(result: fb.Result) -> None:
         "agent_regret": ("run", "agent"),
         "agent_expected_regret": ("run", "agent"),
         "arm_loss": ("time", "arm"),
+        "round_loss": ("round", "arm"),
         "arm_frequency": ("run", "time", "arm"),
         "recommended_arm": ("run", "agent"),
     }
@@ -249,7 +250,7 @@ def test_foreign_and_broken_files(result: fb.Result, tmp_path: Path) -> None:
     fb.Result(result.dataset.assign_attrs(fedbandits_format=FORMAT + 1)).save(path)
     with pytest.raises(ValueError, match="of layout 2; this version reads 1"):
         fb.load(path)
-    for name in map(str, result.dataset.data_vars):
+    for name in DIMENSIONS:
         fb.Result(result.dataset.drop_vars(name)).save(path)
         with pytest.raises(ValueError, match=f"lacks {name}"):
             fb.load(path)

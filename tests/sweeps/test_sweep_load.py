@@ -38,11 +38,26 @@ def test_one_dimension_for_each_axis(tmp_path: Path) -> None:
     for cell in store.read_manifest(out).cells:
         one = fb.load(store.cell_path(out, cell.hash)).dataset
         there = data.isel(network=cell.position[0], learning_rate=cell.position[1])
-        for name, values in one.data_vars.items():
+        for name, values in one.drop_vars("round_loss").items():
             np.testing.assert_array_equal(there[name], values)
     # As the README has it.
     data.final_regret.mean("run").plot(hue="network")
     np.testing.assert_array_equal(data.final_regret, data.regret.isel(time=-1))
+
+    moving = fb.load_experiment(out, changes=2)
+    assert moving.attrs["against"] == "the best sequence with at most 2 changes"
+    for cell in store.read_manifest(out).cells:
+        one = fb.load(store.cell_path(out, cell.hash)).regret_against(changes=2).dataset
+        there = moving.isel(network=cell.position[0], learning_rate=cell.position[1])
+        for name in ("regret", "worst_regret", "agent_regret"):
+            np.testing.assert_array_equal(there[name], one[name])
+    np.testing.assert_array_equal(moving.final_regret, moving.regret.isel(time=-1))
+    in_parts = fb.load_experiment(out, ["final_regret"], parts=2)
+    assert (in_parts.final_regret >= data.final_regret - 1e-9).all()
+    with pytest.raises(TypeError, match="give one of the two"):
+        fb.load_experiment(out, changes=2, parts=2)
+    with pytest.raises(ValueError, match=r"cells.*\.nc: changes must be at most"):
+        fb.load_experiment(out, changes=10**6)
 
     only = fb.load_experiment(out, ["regret"])
     assert list(only.data_vars) == ["regret"]

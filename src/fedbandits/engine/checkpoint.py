@@ -20,7 +20,7 @@ from fedbandits.results.record import Record
 
 from .rounds import Carry
 
-LAYOUT = 2
+LAYOUT = 3
 """Of the file. One of another layout has another name, and is left alone."""
 
 SECONDS = 30.0

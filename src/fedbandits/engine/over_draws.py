@@ -14,6 +14,7 @@ from fedbandits.common import checks
 from fedbandits.common.interrupts import calm
 from fedbandits.problems.base import Problem
 from fedbandits.problems.redrawn import loss_seeds
+from fedbandits.results.record import MOST_ROUND_LOSSES
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,7 +50,8 @@ def simulate_over_draws(
         files = [] if kept is None else _files(kept, d)
         if not files:
             with calm():  # what has been played is kept
-                played.append(play(problem.redraw(drawn) if d else problem, seed + d))
+                found = play(problem.redraw(drawn) if d else problem, seed + d)
+                played.append([_light(result, draws) for result in found])
                 if kept is not None:
                     _keep(played[-1], kept, d)
         else:
@@ -67,6 +69,14 @@ def draw_seeds(problem: Problem, seed: int, draws: int) -> tuple[int, ...]:
     draws = checks.whole(draws, "draws", least=2, most=MOST)
     checks.seed32(checks.seed32(seed) + draws - 1, "seed + draws - 1")
     return loss_seeds(problem, draws)
+
+
+def _light(result: results.Result, draws: int) -> results.Result:
+    """Without the losses of every round, where those of all draws would be too many."""
+    data = result.dataset
+    if "round_loss" not in data or data["round_loss"].size * draws <= MOST_ROUND_LOSSES:
+        return result
+    return results.Result(data.drop_vars("round_loss"))
 
 
 def _keep(played: Sequence[results.Result], kept: Path, d: int) -> None:

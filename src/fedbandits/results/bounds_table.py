@@ -29,7 +29,12 @@ _REMARK = 48
 
 
 def check_fixed(result: Result) -> None:
-    """Refuse losses of which no theorem here speaks."""
+    """Refuse losses and regrets of which no theorem here speaks."""
+    if result.moving is not None:
+        raise ValueError(
+            f"the paper's bounds are for regret against one arm, and this is against "
+            f"{result.moving}: ask the result that regret_against was asked of"
+        )
     if result.watched:
         raise ValueError(
             f"the losses of {result.config['problem']['name']} depended on the arms played, and "

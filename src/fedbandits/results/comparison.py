@@ -113,7 +113,7 @@ def _configuration(result: Result) -> dict[str, str]:
         for key, value in problem.items()
     }
     words |= {key: f"{key}={_short(value)}" for key, value in config.items()}
-    words["against"] = f"against the {result.dataset.attrs['against']} best arm"
+    words["against"] = f"against {_compared_with(result.dataset)}"
     return words | {"version": f"version {version}"}
 
 
@@ -225,6 +225,12 @@ def compare(*results: Result | Mapping[str, Result]) -> Comparison:
     return Comparison(first, names, xr.concat(differences, pd.Index(names, name="other")))
 
 
+def _compared_with(data: xr.Dataset) -> str:
+    """What regret is against, in words."""
+    against: str = data.attrs["against"]
+    return f"the {against} best arm" if against in ("current", "final") else against
+
+
 def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
     for dimension in ("draw", "run", "time"):
         ours, theirs = (data.sizes.get(dimension, 1) for data in (a, b))
@@ -233,7 +239,9 @@ def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
                 f"{both} have {ours} and {theirs} entries along {dimension}; compare needs as many"
             )
     if a.attrs["against"] != b.attrs["against"]:
-        raise ValueError(f"of {both} one is against the current best arm and one against the final")
+        raise ValueError(
+            f"of {both} one is against {_compared_with(a)} and one against {_compared_with(b)}"
+        )
     if all("run" in data["arm_loss"].dims for data in (a, b)):
         # They watch: the same problem, though what came of it depends on who played.
         ours, theirs = (json.loads(data.attrs["config"])["problem"] for data in (a, b))

@@ -117,7 +117,7 @@ def plot_regret(
     else:
         ax.set_xlim(left=0)
         short_rounds(ax)
-    said = [*_what_bands_cover(results), *_what_is_protected(results)]
+    said = [*_against(results), *_what_bands_cover(results), *_what_is_protected(results)]
     legend_below(ax, "\n".join(said) or None)
     return ax
 
@@ -264,6 +264,12 @@ def save_figure(figure: Figure, *paths: str | Path) -> None:
             )
         with atomic_path(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=200)
+
+
+def _against(results: Mapping[str, Result]) -> list[str]:
+    """The sequence of arms that all regrets are against; names tell it where they differ."""
+    moving = {result.moving for result in results.values()}
+    return [f"against {words}" for words in moving if words and len(moving) == 1]
 
 
 def _what_is_protected(results: Mapping[str, Result]) -> list[str]:

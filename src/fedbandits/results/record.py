@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,19 @@ import numpy as np
 from fedbandits.common import checks
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from fedbandits.arrays import Array
     from fedbandits.problems.base import Problem
 
 RECORDED = 500
 """About how many rounds a curve keeps."""
+
+MOST_ROUND_LOSSES = 8_000_000
+"""The mean loss of every arm in every round is kept up to so many numbers, T × K: 32 MB.
+
+Times R where every run has losses of its own; with draws, all of them together.
+"""
 
 
 def check_runs(runs: Any, problem: Problem) -> int:
@@ -92,10 +101,18 @@ class Record:
         agents: N.
         arms: K.
         own_losses: whether every run has losses of its own.
+        dtype: of the losses.
     """
 
     def __init__(
-        self, horizon: int, runs: int, agents: int, arms: int, *, own_losses: bool = False
+        self,
+        horizon: int,
+        runs: int,
+        agents: int,
+        arms: int,
+        *,
+        own_losses: bool = False,
+        dtype: DTypeLike = np.float64,
     ) -> None:
         self.times = recorded_rounds(horizon)
         points = len(self.times)
@@ -103,6 +120,8 @@ class Record:
         self.expected = np.zeros((points, runs))
         losses = (arms, runs) if own_losses else (arms,)
         self.arm_loss = np.zeros((points, *losses))
+        kept = horizon * math.prod(losses) <= MOST_ROUND_LOSSES
+        self.round_loss = np.zeros((horizon if kept else 0, *losses), dtype)  # of every round
         self.plays = np.zeros((points, arms, runs))
         self.worst_excess = np.zeros(points)
         self.incurred_so_far = np.zeros(runs)
@@ -127,6 +146,8 @@ class Record:
             sums = so_far + np.cumsum(np.asarray(per_round, np.float64), axis=0)
             getattr(self, name)[points] = sums[rows]
             so_far[...] = sums[-1]
+        if len(self.round_loss):
+            self.round_loss[first - 1 : last] = curves.arm_loss
         self.worst_excess[points] = np.asarray(curves.worst_excess, np.float64)[rows]
         self.agent_incurred += np.asarray(totals.incurred)
         self.agent_expected += np.asarray(totals.expected)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits.common.describe import label
-from fedbandits.results.result import DIMENSIONS
+from fedbandits.results.result import DIMENSIONS, load
 
 from . import store
 
@@ -31,7 +31,13 @@ JOINED = ("draw", "run", "time")
 """Dimensions that may differ between cells: what a cell does not have is NaN."""
 
 
-def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) -> xr.Dataset:
+def load_experiment(
+    folder: str | Path,
+    variables: Sequence[str] | None = None,
+    *,
+    changes: int | None = None,
+    parts: int | None = None,
+) -> xr.Dataset:
     """The results of a sweep, with a dimension for each axis beside those of a single result.
 
     Parameters that are zipped share a dimension, named after the first of them. Cells that are
@@ -43,6 +49,9 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     Args:
         folder: what `fedbandits run` wrote.
         variables: what to read, for a large sweep; everything by default. See `fb.Result`.
+        changes: regret is against the best sequence with at most so many changes, as in
+            `Result.regret_against`, up to half a second for each cell; nothing is run again.
+        parts: or against the best arm of each of so many equal parts.
 
     Returns:
         a dataset with, for example, `regret[learning_rate, network, run, time]`, and with
@@ -55,7 +64,8 @@ def load_experiment(folder: str | Path, variables: Sequence[str] | None = None) 
     if isinstance(variables, str):
         raise TypeError(f"variables must be a list of names: write [{variables!r}]")
     wanted = {name: _dimensions(name, manifest) for name in _wanted(variables)}
-    cells = _read(Path(folder), manifest, wanted)
+    sequence = {k: v for k, v in (("changes", changes), ("parts", parts)) if v is not None}
+    cells = _read(Path(folder), manifest, wanted, sequence)
     wanted |= _own_losses(wanted, [values for values, _ in cells.values()])
     coordinates, left_out = _common([values for values, _ in cells.values()])
     sizes = [len(axis.values) for axis in manifest.axes]
@@ -100,7 +110,10 @@ def _dimensions(name: str, manifest: store.Manifest) -> tuple[str, ...]:
 
 
 def _read(
-    folder: Path, manifest: store.Manifest, wanted: Mapping[str, tuple[str, ...]]
+    folder: Path,
+    manifest: store.Manifest,
+    wanted: Mapping[str, tuple[str, ...]],
+    sequence: Mapping[str, Any],
 ) -> dict[Position, tuple[Values, str]]:
     """The finished cells by position: their values, and what their regret is against."""
     status = store.status(folder, manifest)
@@ -112,7 +125,11 @@ def _read(
     for cell in status.done:
         path = store.cell_path(folder, cell.hash)
         try:
-            values, against = read_arrays(path, sorted(names))
+            values, against = (
+                _against_sequence(path, sorted(names), sequence)
+                if sequence
+                else read_arrays(path, sorted(names))
+            )
         except (OSError, KeyError) as error:
             warnings.warn(
                 f"{path} cannot be read ({error}); its cell counts as missing", stacklevel=3
@@ -159,6 +176,18 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[Values, str]:
             for name, data in found.items()
         }
         return values, str(file.attrs["against"])
+
+
+def _against_sequence(
+    path: Path, names: Sequence[str], sequence: Mapping[str, Any]
+) -> tuple[Values, str]:
+    """As `read_arrays`, with regret against the best sequence of arms."""
+    found = load(path)
+    try:
+        data = found.regret_against(**sequence).dataset
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return {name: data[name].to_numpy() for name in names}, str(data.attrs["against"])
 
 
 def _dates(paths: Sequence[Path]) -> np.ndarray[Any, Any] | None:
