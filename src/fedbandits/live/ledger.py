@@ -14,8 +14,8 @@ without its disk, leaves, or is taken out and put back has a newer one; both end
 0, sequence 0) when they see it. What had flowed to the one that is gone is thereby back.
 
 Where the algorithm forgets, I_v also has taken from it what v has forgotten of what flowed to it:
-undone, a flow of years would bury the estimates of today. There an edge that starts anew leaves z as
-it is: each end takes its flow into I, and what came from who is gone is forgotten like all else.
+undone, a flow of years would bury the estimates of today. There an edge that starts anew leaves z
+as it is: each end takes its flow into I, and what came from who is gone is forgotten like all else.
 
 No clock, no socket, no thread: messages in, messages out.
 
