@@ -167,7 +167,7 @@ def test_full_information_takes_the_losses_of_all() -> None:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_who_needs_a_common_round_is_refused_by_name(name: str) -> None:
-    living = {"FedExp3", "Exp3", "FedHedge", "GossipUCB", "Uniform"}
+    living = {"FedExp3", "TrackingFedExp3", "Exp3", "FedHedge", "GossipUCB", "Uniform"}
     algorithm = ALGORITHMS[name]
     if name in living:
         check_suitable(algorithm, 3, 4)

@@ -9,6 +9,7 @@ from .tunable import Tunable
 
 # isort: off
 from .fedexp3 import FedExp3 as FedExp3
+from .tracking_fedexp3 import TrackingFedExp3 as TrackingFedExp3
 from .exp3 import Exp3 as Exp3
 from .accelerated_fedexp3 import AcceleratedFedExp3 as AcceleratedFedExp3
 from .block_gossip import BlockGossip as BlockGossip
