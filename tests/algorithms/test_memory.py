@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,11 +12,12 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.common.describe import describe
+from fedbandits.config.document import load_config
 from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.theory.theorems import Run, theorem_of
 from fedbandits.tuning import knobs
-from tests.instances import ORACLE_SIZES, connected_networks, random_losses
+from tests.instances import ORACLE_SIZES, SMALL_CONFIG, connected_networks, random_losses
 from tests.oracles import paper as oracle
 
 RING = fb.gossip.max_degree(fb.networks.ring(5))
@@ -70,6 +73,12 @@ def test_a_memory_is_tuned_where_it_is_set() -> None:
     ranges = {"memory": (10, 90)}
     *_, memory = knobs.grid(fb.FedExp3(), setting, 200, 48, ranges)
     assert memory.values == (10, 30, 90)
+
+
+def test_a_configuration_has_a_memory(tmp_path: Path) -> None:
+    path = tmp_path / "forgets.toml"
+    path.write_text(f"{SMALL_CONFIG}memory = 300\n", encoding="utf-8")
+    assert load_config(path).algorithm == fb.FedExp3(memory=300)
 
 
 @pytest.mark.slow

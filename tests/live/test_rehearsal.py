@@ -104,6 +104,12 @@ def test_lockstep_briefly(memory: float | None) -> None:
     plays_as_simulated(problem, algorithm, fb.gossip.metropolis(fb.networks.path(4)))
 
 
+def test_lockstep_with_several_memories() -> None:
+    problem = fb.problems.activated_bernoulli(4, 3, 30, seed=2)
+    gossip = fb.gossip.metropolis(fb.networks.path(4))
+    plays_as_simulated(problem, fb.TrackingFedExp3(0.1), gossip)
+
+
 @pytest.mark.parametrize("limit", [0.5, 3.0])
 def test_lockstep_with_a_limit(limit: float) -> None:
     """Live agents and simulated ones mean the same by it."""

@@ -37,10 +37,12 @@ def tracking_fedexp3(losses: Float, W: Float, gamma: Rate, uniforms: Float) -> P
             out.p[t - 1, v], out.action[t - 1, v] = p, a
             g = losses[t - 1, v, a] / p[a]
             for m in range(M):
+                heard = np.zeros(K)
                 for u in range(N):
-                    z_next[v, m] += KEPT[m] * W[u, v] * z[u, m]
+                    heard += W[u, v] * z[u, m]
                     L_next[v, m] += (1 - 1 / 300) * W[u, v] * L[u, m]
+                L_next[v, m] += softmax(heard, small_loss(heard))[a] * g
+                z_next[v, m] = KEPT[m] * heard
                 z_next[v, m, a] += g
-                L_next[v, m] += x[m][a] * g
         z, L = z_next, L_next
     return out

@@ -69,15 +69,15 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
     x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
-    L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,
+    L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x̃_t^{v,m}, g_t^v⟩,
     w_t ∝ exp(-ζ L_t),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
     p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
 
     All memories learn from the same g_t = ℓ_t 1{a_t} / p_t, which is unbiased whoever of them had
-    its way, so that ⟨x^m, g⟩ estimates what memory m would have lost. These are averaged with the
-    neighbours' like all else, and ζ is FedExp3's default with memories for arms. What memories have
-    lost is itself forgotten in about 300 rounds, so that a world that begins or ceases to change is
-    noticed.
+    its way. x̃^m is x^m of what the round's gossip brought, Σ_u W_uv z_t^{u,m}, and so without g_t:
+    ⟨x̃^m, g⟩ estimates what memory m, having heard that, would have lost. These sums are averaged
+    like all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten,
+    in about 300 rounds, so that a world that begins or ceases to change is noticed.
 
     It sends 5 K + 5 numbers where FedExp3 sends K. No bound is known for it. It is for a best arm
     that changes; where none does, it pays for the choice.
@@ -129,7 +129,8 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         """p_t = (1 - γ_t) Σ_m w_t^m x_t^m + γ_t / K."""
         weights = exponential_weights(LossEstimates(state.lost, state.agents), _WEIGHING, t)
         parts = [
-            weights[place] * self._learner(state, name, t) for place, name in enumerate(MEMORIES)
+            weights[place] * self._learner(getattr(state, name), state.agents, t)
+            for place, name in enumerate(MEMORIES)
         ]
         return explore(functools.reduce(operator.add, parts), self.exploration(t, state))
 
@@ -150,7 +151,10 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         xp, g = p.__array_namespace__(), importance_weighted(feedback, action, p)
         drawn = feedback / taken(p, action)
         charged = xp.stack(
-            [taken(self._learner(state, name, t), action) * drawn for name in MEMORIES]
+            [
+                taken(self._learner(received[name], state.agents, t), action) * drawn
+                for name in MEMORIES
+            ]
         )
         kept = {name: (1.0 - 1.0 / rounds) * received[name] for name, rounds in MEMORIES.items()}
         return state._replace(
@@ -158,7 +162,6 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
             lost=_KEPT * received["lost"] + charged,
         )
 
-    def _learner(self, state: SeveralMemories, name: str, t: Array) -> Array:
-        """x_t^m ∝ exp(-η z^m), its rate reading the z of the same memory."""
-        own = LossEstimates(getattr(state, name), state.agents)
-        return exponential_weights(own, self.learning_rate, t)
+    def _learner(self, z: Array, agents: Array, t: Array) -> Array:
+        """x^m ∝ exp(-η z^m), the rate reading the z of the same memory."""
+        return exponential_weights(LossEstimates(z, agents), self.learning_rate, t)
