@@ -169,9 +169,9 @@ SENT_PLAYS = {
 }
 ORACLES: Mapping[str, Oracle] = {
     "FedExp3": Oracle(fedexp3, SENT_Z),
-    "TrackingFedExp3": Oracle(tracking_fedexp3, SENT_MEMORIES),
     "Exp3": Oracle(exp3, {}),
     "AcceleratedFedExp3": Oracle(accelerated_fedexp3, SENT_Z),
+    "TrackingFedExp3": Oracle(tracking_fedexp3, SENT_MEMORIES),
     "BlockGossip": Oracle(blocks_of_three, SENT_X),
     "LinearBlockGossip": Oracle(linear_blocks_of_three, SENT_X),
     "PrivateFedExp3": Oracle(private_fedexp3, SENT_Z),

@@ -41,7 +41,7 @@ def tracking_fedexp3(losses: Float, W: Float, gamma: Rate, uniforms: Float) -> P
                 for u in range(N):
                     heard += W[u, v] * z[u, m]
                     L_next[v, m] += (1 - 1 / 300) * W[u, v] * L[u, m]
-                L_next[v, m] += softmax(heard, small_loss(heard))[a] * g
+                L_next[v, m] += x[m][a] * g
                 z_next[v, m] = KEPT[m] * heard
                 z_next[v, m, a] += g
         z, L = z_next, L_next

@@ -51,6 +51,9 @@ class SeveralMemories(NamedTuple):
         z1000: with one of 1000.
         z: of all rounds.
         lost: what each memory would have lost, as estimated, `[M, *batch]`.
+        x: what each memory would play, as it was when the agent last learnt, one after the other,
+            `[M K, *batch]`. Live agents hear more before they learn again; who is charged by that
+            is not charged for the noise of its own last estimate, with which it played.
         agents: number of agents in the network, a scalar.
     """
 
@@ -60,6 +63,7 @@ class SeveralMemories(NamedTuple):
     z1000: Array
     z: Array
     lost: Array
+    x: Array
     agents: Array
 
 
@@ -69,15 +73,14 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
     x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
-    L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x̃_t^{v,m}, g_t^v⟩,
+    L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,
     w_t ∝ exp(-ζ L_t),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
     p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
 
     All memories learn from the same g_t = ℓ_t 1{a_t} / p_t, which is unbiased whoever of them had
-    its way. x̃^m is x^m of what the round's gossip brought, Σ_u W_uv z_t^{u,m}, and so without g_t:
-    ⟨x̃^m, g⟩ estimates what memory m, having heard that, would have lost. These sums are averaged
-    like all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten,
-    in about 300 rounds, so that a world that begins or ceases to change is noticed.
+    its way, so that ⟨x^m, g⟩ estimates what memory m would have lost. These sums are averaged like
+    all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten, in
+    about 300 rounds, so that a world that begins or ceases to change is noticed.
 
     It sends 5 K + 5 numbers where FedExp3 sends K. No bound is known for it. It is for a best arm
     that changes; where none does, it pays for the choice.
@@ -123,7 +126,8 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         zeros = np.zeros((arms, *batch), dtype)
         lost = np.zeros((len(MEMORIES), *batch), dtype)
         estimates = dict.fromkeys(MEMORIES, zeros)
-        return SeveralMemories(**estimates, lost=lost, agents=np.asarray(agents, dtype))
+        x = np.full((len(MEMORIES) * arms, *batch), 1.0 / arms, dtype)
+        return SeveralMemories(**estimates, lost=lost, x=x, agents=np.asarray(agents, dtype))
 
     def distribution(self, state: SeveralMemories, t: Array) -> Array:
         """p_t = (1 - γ_t) Σ_m w_t^m x_t^m + γ_t / K."""
@@ -148,18 +152,15 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         t: Array,
     ) -> SeveralMemories:
         """Every memory fades at its own pace and learns the same; each is charged its own loss."""
-        xp, g = p.__array_namespace__(), importance_weighted(feedback, action, p)
+        xp, arms, g = p.__array_namespace__(), len(p), importance_weighted(feedback, action, p)
         drawn = feedback / taken(p, action)
-        charged = xp.stack(
-            [
-                taken(self._learner(received[name], state.agents, t), action) * drawn
-                for name in MEMORIES
-            ]
-        )
-        kept = {name: (1.0 - 1.0 / rounds) * received[name] for name, rounds in MEMORIES.items()}
+        places = range(0, len(MEMORIES) * arms, arms)
+        charged = [taken(state.x[first : first + arms], action) * drawn for first in places]
+        z = {name: (1.0 - 1.0 / kept) * received[name] + g for name, kept in MEMORIES.items()}
         return state._replace(
-            **{name: known + g for name, known in kept.items()},
-            lost=_KEPT * received["lost"] + charged,
+            **z,
+            lost=_KEPT * received["lost"] + xp.stack(charged),
+            x=xp.concat([self._learner(each, state.agents, t + 1) for each in z.values()]),
         )
 
     def _learner(self, z: Array, agents: Array, t: Array) -> Array:
