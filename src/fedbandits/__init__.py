@@ -30,6 +30,7 @@ from .algorithms import (
     LinearBlockGossip,
     PrivateFedExp3,
     Setting,
+    TrackingFedExp3,
     Uniform,
 )
 from .common import extras as extras  # names what is missing, from the start
@@ -73,6 +74,7 @@ __all__ = [
     "Problem",
     "Result",
     "Setting",
+    "TrackingFedExp3",
     "Uniform",
     "accelerated",
     "attacks",

@@ -19,6 +19,7 @@ SETTING = Setting(3, 5, fb.gossip.max_degree(fb.networks.ring(5)), np.eye(3))
     [
         *(make() for make in fb.algorithms.REGISTRY.values()),
         fb.FedExp3(0.1, fb.schedules.anytime()),
+        fb.FedExp3(memory=300),
         fb.FedFTRL("published", tsallis_start=0),
         fb.BlockGossip(0.1, block=3, regulariser="small_loss", best_loss=2.0),
         fb.Exp3Coop(hops=2).set_up(SETTING),

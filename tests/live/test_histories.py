@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import fedbandits as fb
 from fedbandits.live.group_commit import GroupCommit
 from fedbandits.live.ledger import Ledger
 from fedbandits.live.member import Member
@@ -40,6 +41,13 @@ def test_nothing_is_lost(share: int) -> None:
 @given(seed=st.integers(0, 2**32), events=st.integers(0, 60))
 def test_nothing_is_lost_in_any_history(seed: int, events: int) -> None:
     play_history(seed, events)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 2**32), events=st.integers(0, 60))
+def test_nothing_is_lost_but_what_is_forgotten(seed: int, events: int) -> None:
+    """At rest Σ z = Σ I, where I has what was forgotten taken away."""
+    play_history(seed, events, fb.FedExp3(memory=10))
 
 
 def count_repeated_messages(patch: pytest.MonkeyPatch) -> None:

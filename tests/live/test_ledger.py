@@ -18,10 +18,13 @@ from fedbandits.networks import Network
 FORM = Format(b"12345678", {"z": 2}, {"m": 1})
 
 
-def pair(weight: float = 0.25, limit: float = math.inf) -> tuple[Ledger, Ledger]:
+def pair(
+    weight: float = 0.25, limit: float = math.inf, kept: list[float] | None = None
+) -> tuple[Ledger, Ledger]:
     """The owner of an edge, and the other end."""
     names = ("u", "v") if owns("u", "v") else ("v", "u")
-    owner, other = (Ledger(name, FORM, limit) for name in names)
+    shares = None if kept is None else {"z": np.array(kept)}
+    owner, other = (Ledger(name, FORM, limit, shares) for name in names)
     owner.connect(other.name, weight, 10)
     other.connect(owner.name, weight, 20)
     return owner, other
@@ -178,6 +181,32 @@ def test_a_goodbye_undoes_the_flow_on_both_ends() -> None:
     exchanged(owner, back)
     assert not owner.edges[other.name].left
     np.testing.assert_array_equal(owner.values["z"] + back.values["z"], [4.0, 8.0])
+
+
+@pytest.mark.parametrize("how", ["leave", "disconnect", "disk"])
+def test_what_is_forgotten_is_not_given_back(how: str) -> None:
+    """The first entry is forgotten by half in every round, the second never."""
+    kept = [0.5, 1.0]
+    owner, other = pair(kept=kept)
+    for _ in range(50):
+        for ledger, more in ((owner, 4.0), (other, 0.0)):
+            forgotten = ledger.values["z"] * (np.array(kept) - 1)
+            put(ledger, list(forgotten + more))
+        exchanged(owner, other)
+    before = other.values["z"]
+    assert other.inputs["z"][0] < -20  # what it forgot of what flowed to it
+    if how == "leave":
+        owner.leave({other.name: 11})
+        [(_, goodbye)] = owner.goodbyes()
+        other.receive(owner.name, goodbye)
+    elif how == "disconnect":
+        other.disconnect(owner.name)
+    else:
+        owner = Ledger(owner.name, FORM)
+        owner.connect(other.name, 0.25, 11)
+        exchanged(owner, other)
+    assert other.took_in
+    np.testing.assert_allclose(other.values["z"], [before[0], 0.0])
 
 
 def test_an_owner_that_leaves_hears_that_it_is_known() -> None:

@@ -167,7 +167,7 @@ def test_full_information_takes_the_losses_of_all() -> None:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_who_needs_a_common_round_is_refused_by_name(name: str) -> None:
-    living = {"FedExp3", "Exp3", "FedHedge", "GossipUCB", "Uniform"}
+    living = {"FedExp3", "TrackingFedExp3", "Exp3", "FedHedge", "GossipUCB", "Uniform"}
     algorithm = ALGORITHMS[name]
     if name in living:
         check_suitable(algorithm, 3, 4)
@@ -177,13 +177,24 @@ def test_who_needs_a_common_round_is_refused_by_name(name: str) -> None:
             check_suitable(algorithm, 3, 4)
 
 
-def test_who_does_not_add_to_what_it_received_is_found_out() -> None:
-    class Halved(fb.FedExp3):
+@pytest.mark.parametrize(
+    "of",
+    [lambda z, t: z * 2, lambda z, t: -z / 2, lambda z, t: z / t, lambda z, t: np.minimum(z, 1.5)],
+    ids=["grows", "turns", "by the round", "not linear"],
+)
+def test_who_does_not_add_to_what_it_received_is_found_out(of: Any) -> None:
+    class Strange(fb.FedExp3):
         def update(self, state: Any, received: Any, *rest: Any) -> Any:
-            return super().update(state, {"z": received["z"] / 2}, *rest)
+            return super().update(state, {"z": of(received["z"], rest[-1])}, *rest)
 
-    with pytest.raises(UnsuitableError, match="Halved cannot live apart: its 'z'"):
-        check_suitable(Halved(), 3, 4)
+    with pytest.raises(UnsuitableError, match="Strange cannot live apart: its 'z'"):
+        check_suitable(Strange(), 3, 4)
+
+
+def test_a_share_of_what_was_received_is_kept() -> None:
+    np.testing.assert_array_equal(check_suitable(fb.FedExp3(), 3, 4)["z"], [1, 1, 1])
+    np.testing.assert_allclose(check_suitable(fb.FedExp3(memory=4), 3, 4)["z"], [0.75] * 3)
+    assert check_suitable(fb.Exp3(), 3, 4) == {}
 
 
 def reopened(one: Member, federation: Federation, kept: dict[str, Any]) -> Member:
@@ -200,7 +211,9 @@ def reopened(one: Member, federation: Federation, kept: dict[str, Any]) -> Membe
     return member(federation, one.name, Saved(*saved))
 
 
-@pytest.mark.parametrize("algorithm", [fb.FedExp3(), fb.FedHedge(), fb.GossipUCB(), fb.Exp3()])
+@pytest.mark.parametrize(
+    "algorithm", [fb.FedExp3(), fb.FedExp3(memory=9), fb.FedHedge(), fb.GossipUCB(), fb.Exp3()]
+)
 def test_reopened_it_goes_on_as_if_nothing_had_been(algorithm: Any) -> None:
     pair = Federation(ALONE.arms, fb.networks.path(2), algorithm=algorithm)
     one, other = members(pair), members(pair)
@@ -222,6 +235,28 @@ def test_reopened_it_goes_on_as_if_nothing_had_been(algorithm: Any) -> None:
     for name in pair.members:
         np.testing.assert_array_equal(one[name].distribution(), other[name].distribution())
         assert one[name].rounds == other[name].rounds == 30
+
+
+def test_a_flow_that_became_an_input_is_kept_with_its_edge() -> None:
+    """Else a restart would give back what was forgotten."""
+    algorithm = fb.FedExp3(memory=2)
+    pair = Federation(ALONE.arms, fb.networks.path(2), algorithm=algorithm)
+    everyone = members(pair)
+    one = everyone[pair.members[0]]
+    kept: dict[str, Any] = {}
+    for _ in range(5):
+        other = everyone[pair.members[1]]
+        other.observe(other.choose(0.0).id, 1.0, 0.0)
+        exchange(everyone)
+    one = reopened(one, pair, kept)
+    before = one.ledger.values["z"]
+    assert before.any()
+    alone = Federation(ALONE.arms, fb.networks.path(1), algorithm=algorithm)
+    one.adopt(1, {})
+    np.testing.assert_array_equal(one.ledger.values["z"], before)
+    state = one.changes().state or kept["state"]
+    again = member(alone, saved=empty(one.name)._replace(state=state))
+    np.testing.assert_array_equal(again.ledger.values["z"], before)
 
 
 def test_an_idle_agent_hears() -> None:

@@ -55,6 +55,7 @@ NETWORKS = {
 # like these: after 300 rounds two correct computations may part. With a constant one it does not.
 ALGORITHMS: dict[str, AnyAlgorithm] = {
     "FedExp3": fb.FedExp3(0.1),
+    "FedExp3 that forgets": fb.FedExp3(0.1, memory=40),
     "FedHedge": fb.FedHedge(),
     "GossipUCB": fb.GossipUCB(),
 }
@@ -96,9 +97,17 @@ def test_lockstep_with_the_default_on_the_papers_losses() -> None:
     plays_as_simulated(problem, fb.FedExp3(), fb.gossip.max_degree(NETWORKS["grid"]))
 
 
-def test_lockstep_briefly() -> None:
+@pytest.mark.parametrize("memory", [None, 7])
+def test_lockstep_briefly(memory: float | None) -> None:
     problem = fb.problems.heterogeneous(4, 3, 30, seed=2)
-    plays_as_simulated(problem, fb.FedExp3(0.1), fb.gossip.metropolis(fb.networks.path(4)))
+    algorithm = fb.FedExp3(0.1, memory=memory)
+    plays_as_simulated(problem, algorithm, fb.gossip.metropolis(fb.networks.path(4)))
+
+
+def test_lockstep_with_several_memories() -> None:
+    problem = fb.problems.activated_bernoulli(4, 3, 30, seed=2)
+    gossip = fb.gossip.metropolis(fb.networks.path(4))
+    plays_as_simulated(problem, fb.TrackingFedExp3(0.1), gossip)
 
 
 @pytest.mark.parametrize("limit", [0.5, 3.0])

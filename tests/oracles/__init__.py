@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import block_gossip, cooperation, linear_block_gossip, noised, paper
+from . import block_gossip, cooperation, linear_block_gossip, noised, paper, tracking
 from .paper import Float, Int, Played, Rate, softmax
 
 
@@ -43,7 +43,8 @@ class Oracle(NamedTuple):
     """An algorithm in plain NumPy.
 
     Attributes:
-        play: plays a game; `z` of what it gives is what agents send to be averaged, where they do.
+        play: plays a game; `z` of what it gives is what agents send to be averaged, where they do,
+            one leaf after the other.
         leaves: what leaves an agent: the kind of each leaf, and how it is combined on the way.
     """
 
@@ -77,6 +78,10 @@ def fedhedge(game: Game) -> Played:
     _, N, K = game.losses.shape
     eta = power(1.5 * np.sqrt(np.log(K) / (K / N + 1)), 1 / 2)
     return paper.fedhedge(game.losses, game.W, eta, game.uniforms)
+
+
+def tracking_fedexp3(game: Game) -> Played:
+    return tracking.tracking_fedexp3(game.losses, game.W, power(0.2, 1 / 3), game.uniforms)
 
 
 def accelerated_fedexp3(game: Game) -> Played:
@@ -153,6 +158,9 @@ def gossip_ucb(game: Game) -> Played:
 
 
 SENT_Z = {"z": ("estimate", "average")}
+SENT_MEMORIES = dict.fromkeys(
+    ("z30", "z100", "z300", "z1000", "z", "lost"), ("estimate", "average")
+)
 SENT_X = {"x": ("estimate", "average")}
 SENT_PLAYS = {
     "arm": ("raw", "flood"),
@@ -163,6 +171,7 @@ ORACLES: Mapping[str, Oracle] = {
     "FedExp3": Oracle(fedexp3, SENT_Z),
     "Exp3": Oracle(exp3, {}),
     "AcceleratedFedExp3": Oracle(accelerated_fedexp3, SENT_Z),
+    "TrackingFedExp3": Oracle(tracking_fedexp3, SENT_MEMORIES),
     "BlockGossip": Oracle(blocks_of_three, SENT_X),
     "LinearBlockGossip": Oracle(linear_blocks_of_three, SENT_X),
     "PrivateFedExp3": Oracle(private_fedexp3, SENT_Z),

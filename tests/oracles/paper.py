@@ -50,10 +50,12 @@ def fedexp3(
     uniforms: Float,
     adapted: Callable[[Float], float] | None = None,
     mix: Callable[[int, Float], Float] | None = None,
+    kept: float = 1.0,
 ) -> Played:
     """Algorithm 1. With W the identity it is Exp3.
 
     `adapted` gives η from z instead, and `mix` what agents make of z in round t, instead of W z.
+    `kept` is the share λ of what is known that a round leaves.
     """
     T, N, K = losses.shape
     z = np.zeros((N, K))
@@ -71,7 +73,7 @@ def fedexp3(
         for v in range(N):
             for u in range(N) if mix is None else ():
                 z_next[v] += W[u, v] * z[u]  # line 6, the agent itself included
-            z_next[v] += g[v]
+            z_next[v] = kept * z_next[v] + g[v]
             x[v] = softmax(z_next[v], adapted(z_next[v]) if adapted else eta(t))  # line 7
         z = z_next
     return out

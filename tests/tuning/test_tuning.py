@@ -390,7 +390,8 @@ def test_what_is_declared_as_tunable_is_a_traced_field(name: str) -> None:
 def test_grids_of_the_algorithms_that_are_tuned() -> None:
     """In the order in which a budget is shared, which results that were kept depend on."""
     kept = {
-        "FedExp3": ["learning_rate", "exploration"],
+        "FedExp3": ["learning_rate", "exploration", "memory"],
+        "TrackingFedExp3": ["learning_rate", "exploration"],
         "Exp3": ["learning_rate", "exploration"],
         "AcceleratedFedExp3": ["learning_rate", "exploration"],
         "BlockGossip": ["learning_rate", "block", "exploration"],

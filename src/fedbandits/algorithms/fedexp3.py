@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from fedbandits.arrays import Array
-from fedbandits.schedules import Constant, Power
+from fedbandits.common import checks
+from fedbandits.schedules import Constant, Power, Schedule, SmallLoss
 from fedbandits.theory import rates as theory
 
 from .base import Leaf
 from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
+from .tunable import MEMORY, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -25,12 +27,20 @@ class FedExp3(ExploringWeights):
 
     z_{t+1}^v = Σ_u W_uv z_t^u + g_t^v,  x_t ∝ exp(-η_{t-1} z_t),  p_t = (1 - γ_t) x_t + γ_t / K.
 
+    With a memory of m rounds it forgets: z_{t+1}^v = λ Σ_u W_uv z_t^u + g_t^v, λ = 1 - 1/m. The
+    mean over agents is then the discounted sum of mean estimates, and nothing more is sent. The
+    default rate reads the same z, the losses of about the last m rounds: it is the rate of a game
+    of m rounds, falls no lower, and rises again where the best arm of late loses little. No
+    theorem here speaks of it.
+
     The default needs no tuning: a learning rate that adapts to the losses. The constants behind
     the paper's figures are `FedExp3(0.1)`; `from_theorem` gives Theorem 3's.
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
+        memory: m, in rounds, at least 1; None remembers forever. A live agent's rounds are its own
+            observations.
 
     Example:
         >>> import fedbandits as fb
@@ -41,8 +51,25 @@ class FedExp3(ExploringWeights):
         Yi and Vojnović, Doubly Adversarial Federated Bandits, ICML 2023, Algorithm 1.
     """
 
+    memory: float | None = field(metadata={"if_given": True})
+
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
     theorem: ClassVar[str | None] = "doubly adversarial"
+    tunable: ClassVar[Mapping[str, Tunable]] = {**ExploringWeights.tunable, "memory": MEMORY}
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
+        exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
+        memory: float | None = None,
+    ) -> None:
+        super().__init__(learning_rate, exploration)
+        object.__setattr__(self, "memory", None if memory is None else checked_memory(memory))
+
+    def __repr__(self) -> str:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = (f"{name}={value!r}" for name, value in values.items() if value is not None)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @classmethod
     def from_theorem(cls, gossip: Gossip, *, arms: int, horizon: int) -> FedExp3:
@@ -81,4 +108,25 @@ class FedExp3(ExploringWeights):
         t: Array,  # noqa: ARG002
     ) -> LossEstimates:
         """Lines 5 and 6: z_{t+1}^v = Σ_u W_uv z_t^u + g_t^v, the agent's own z included."""
-        return state._replace(z=received["z"] + importance_weighted(feedback, action, p))
+        known = received["z"]
+        if self.memory is not None:  # whether it forgets is known when it is compiled
+            known = (1.0 - 1.0 / self.memory) * known
+        return state._replace(z=known + importance_weighted(feedback, action, p))
+
+
+def checked_memory(memory: float) -> float:
+    """A memory in rounds, at least 1.
+
+    Example:
+        >>> checked_memory(0.5)
+        Traceback (most recent call last):
+            ...
+        ValueError: memory is in rounds, a finite number of at least 1, not 0.5; leave it out ...
+    """
+    found = checks.number(memory, "memory")
+    if not 1 <= found < math.inf:
+        raise ValueError(
+            f"memory is in rounds, a finite number of at least 1, not {memory}; leave it out to "
+            "remember forever"
+        )
+    return found

@@ -89,11 +89,20 @@ class Rounds(Tunable):
         """A whole number."""
         return float(round(number))
 
-    def value(self, number: float, current: Any) -> int:  # noqa: ARG002
+    def value(self, number: float, current: Any) -> float:  # noqa: ARG002
         """A whole number."""
         return int(number)
+
+
+class Memory(Rounds):
+    """A number of rounds to remember, around that which is set."""
+
+    def value(self, number: float, current: Any) -> float:  # noqa: ARG002
+        """A number like the field's own, so that all that are tried share a program."""
+        return number
 
 
 LEARNING_RATE = Rate(0.003, 3.0, weight=2.0)
 EXPLORATION = Exploration(0.001, 0.3)
 BLOCK = Rounds(1 / 8, 8.0)
+MEMORY = Memory(1 / 8, 8.0)

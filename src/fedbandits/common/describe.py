@@ -39,6 +39,9 @@ class Fresh:
 def describe(value: Any) -> Any:
     """A JSON-able description of a dataclass, array, function or plain value.
 
+    A field whose metadata say `if_given` is left out where it is None, so that what was described
+    before there was such a field is described as it was.
+
     Example:
         >>> from fedbandits.schedules import power
         >>> describe({"exploration": power(0.01, 0.5)})
@@ -57,8 +60,11 @@ def describe(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [describe(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {"name": type(value).__name__} | {
-            field.name: describe(getattr(value, field.name)) for field in dataclasses.fields(value)
+            field.name: describe(item)
+            for field, item in fields.items()
+            if not (item is None and field.metadata.get("if_given"))
         }
     if hasattr(value, "__array__"):
         return describe(np.asarray(value))

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from fedbandits.algorithms import AnyAlgorithm
 
-LEFT_OUT = ("LinearBlockGossip",)
-"""Arms here are no vectors."""
+LEFT_OUT = ("LinearBlockGossip", "TrackingFedExp3")
+"""Arms here are no vectors; and not all that the tracker sends is of arms, which lies are about."""
 SHOWN = "FedExp3"
 EPSILON = 1.0
 LOSS = 0.3

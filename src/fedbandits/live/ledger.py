@@ -13,6 +13,10 @@ The incarnation of an edge is a number of either end, kept with the flow. An end
 without its disk, leaves, or is taken out and put back has a newer one; both ends start anew (flow
 0, sequence 0) when they see it. What had flowed to the one that is gone is thereby back.
 
+Where the algorithm forgets, I_v also has taken from it what v has forgotten of what flowed to it:
+undone, a flow of years would bury the estimates of today. There an edge that starts anew leaves z
+as it is: each end takes its flow into I, and what came from who is gone is forgotten like all else.
+
 No clock, no socket, no thread: messages in, messages out.
 
 Reference:
@@ -94,12 +98,21 @@ class Ledger:
         form: what messages look like.
         limit: the most that a difference of values counts in an exchange. It bounds what a
             neighbour that lies can move, by w · limit an exchange, and keeps the mean.
+        kept: the share of each entry that a round of the algorithm leaves, by average leaf; 1 where
+            nothing is said.
     """
 
-    def __init__(self, name: str, form: Format, limit: float = math.inf) -> None:
+    def __init__(
+        self,
+        name: str,
+        form: Format,
+        limit: float = math.inf,
+        kept: Mapping[str, Vector] | None = None,
+    ) -> None:
         self.name = name
         self.form = form
         self.limit = limit
+        self._forgets = {leaf: x < 1 for leaf, x in (kept or {}).items() if (x < 1).any()}
         self.inputs: dict[str, Vector] = {k: np.zeros(n) for k, n in form.averages.items()}
         self.maxima: dict[str, Vector] = {
             k: np.zeros(n) for k, n in form.values.items() if k not in form.averages
@@ -107,6 +120,8 @@ class Ledger:
         self.edges: dict[str, Edge] = {}
         self.changed: set[str] = set()
         """Neighbours whose edges are not as the journal has them; whoever saves empties it."""
+        self.took_in = False
+        """Whether a flow became an input since the journal had the inputs; as above."""
         self.values: dict[str, Vector] = {}
         """z, and the maxima; another object whenever they change."""
         self.untold: set[str] = set()
@@ -135,8 +150,8 @@ class Ledger:
         self._settle()
 
     def disconnect(self, neighbour: str) -> None:
-        """A neighbour is taken out: what had flowed to it is back."""
-        del self.edges[neighbour]
+        """A neighbour is taken out: what had flowed to it is back, where nothing is forgotten."""
+        self._take_in(self.edges.pop(neighbour))
         self.changed.add(neighbour)
         self._settle()
 
@@ -260,6 +275,7 @@ class Ledger:
             return False
         if message.incarnation > edge.other:
             fresh = fresh_edge(self.form, edge.weight, edge.owner, edge.incarnation)
+            self._take_in(edge)
             self._put(sender, fresh._replace(other=message.incarnation))
         # A neighbour that never heard of this end has a flow of 0 and no sequence.
         if message.other in (0, self.edges[sender].incarnation):
@@ -307,7 +323,14 @@ class Ledger:
     def _restart(self, neighbour: str, incarnation: int) -> None:
         edge = self.edges[neighbour]
         fresh = fresh_edge(self.form, edge.weight, edge.owner, incarnation)
+        self._take_in(edge)
         self._put(neighbour, fresh._replace(other=edge.other))
+
+    def _take_in(self, edge: Edge) -> None:
+        """Keep z without the flow of an edge that ends, where the algorithm forgets."""
+        for name, forgets in self._forgets.items():
+            self.inputs[name] = self.inputs[name] - np.where(forgets, edge.flow[name], 0.0)
+            self.took_in = True
 
     def _put(self, neighbour: str, edge: Edge) -> None:
         self.edges[neighbour] = edge

@@ -86,7 +86,7 @@ class Member:
         prefix: str | None = None,
         responses: Responses | None = None,
     ) -> None:
-        check_suitable(algorithm, len(arms), agents)
+        kept = check_suitable(algorithm, len(arms), agents)
         self.name = name
         self.algorithm = algorithm
         self.arms = arms
@@ -99,7 +99,7 @@ class Member:
         self._incarnation = incarnation
         self._state = algorithm.init(len(arms), agents, dtype=np.float64)
         self.form = message_format(algorithm, self._state, arms)
-        self.ledger = Ledger(name, self.form, limit)
+        self.ledger = Ledger(name, self.form, limit, kept)
         self._heard: Values = {}
         self._gossips = False
         self._unanswered: set[str] = set()
@@ -312,12 +312,12 @@ class Member:
 
     def changes(self) -> Changes:
         """What has changed since this was last called."""
-        state = self._state_record() if self._learnt else None
+        state = self._state_record() if self._learnt or self.ledger.took_in else None
         edges = {
             neighbour: _edge_record(edge) if (edge := self.ledger.edges.get(neighbour)) else None
             for neighbour in self.ledger.changed
         }
-        self._learnt = False
+        self._learnt = self.ledger.took_in = False
         self.ledger.changed = set()
         return Changes(state, edges, *self.book.changes())
 

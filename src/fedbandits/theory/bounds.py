@@ -38,6 +38,7 @@ __all__ = [
     "cluster_distance",
     "delayed_experts_regret",
     "delayed_ftrl_bound",
+    "forgetting_bound",
     "full_information_rate",
     "horizon_needed",
     "inverse_gap_bound",
@@ -181,23 +182,70 @@ def upper_bound_before_tuning(
         learning_rate: η, a number or a schedule of the round alone.
         exploration: γ, a number or a schedule of the round alone; clipped at 1.
     """
-    from fedbandits.algorithms.exponential_weights import LossEstimates
-
     check_sizes(arms, horizon, gossip)
-    state = LossEstimates.zeros(arms, gossip.network.agents, (), np.float64)
-
-    def values(rate: float | Schedule, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        of = as_schedule(rate, name)
-        return np.array([float(of(t, state)) for t in range(1, horizon + 1)])
-
-    eta, gamma = values(learning_rate, "learning_rate"), values(exploration, "exploration")
-    gamma = np.minimum(gamma, 1.0)
+    eta = _over_rounds(learning_rate, "learning_rate", gossip, arms, horizon)
+    gamma = np.minimum(_over_rounds(exploration, "exploration", gossip, arms, horizon), 1.0)
     before = np.concatenate([eta[:1], eta[:-1]])  # η_{t-1}
     if gamma[-1] == 0 or eta[-1] == 0:
         return math.inf
     estimates = arms**2 / 2 * np.sum(before / gamma)
     consensus = arms**2 / gamma[-1] * gossip.c_w(horizon) * np.sum(before)
     return float(estimates + consensus + gamma.sum() + math.log(arms) / eta[-1])
+
+
+def forgetting_bound(
+    gossip: Gossip,
+    *,
+    arms: int,
+    horizon: int,
+    learning_rate: float,
+    exploration: float | Schedule,
+    memory: float,
+    changes: int = 0,
+) -> float:
+    """Of FedExp3 with a memory, against the best sequence of arms with so many changes.
+
+    ((S + 1) λ + T/m) (ln K)/η + S min(m, T) + (K²/2) (η/λ) Σ 1/γ_t
+    + (K²/γ_T) min(C_W, 2m) η T + Σ γ_t, with λ = 1 - 1/m: for each agent, in expectation, where
+    losses do not depend on the arms played, η is constant and γ_t <= 1 never rises. It is not in
+    the paper; docs/theory.md has the proof. With S = 0 and m without end it is
+    `upper_bound_before_tuning`, and vacuous where that is.
+
+    Args:
+        gossip: gives C_W.
+        arms: K.
+        horizon: T.
+        learning_rate: η, a number above 0.
+        exploration: γ, a number or a schedule of the round alone; clipped at 1.
+        memory: m, in rounds, above 1.
+        changes: S, of the sequence that it is compared with.
+    """
+    check_sizes(arms, horizon, gossip)
+    eta, m = number(learning_rate, "learning_rate"), number(memory, "memory")
+    if not 0 < eta < math.inf:
+        raise ValueError(f"learning_rate must be a constant above 0, not {learning_rate}")
+    if not 1 < m < math.inf:
+        raise ValueError(f"memory must be a finite number of rounds above 1, not {memory}")
+    changes = whole(changes, "changes", least=0, most=horizon - 1)
+    gamma = np.minimum(_over_rounds(exploration, "exploration", gossip, arms, horizon), 1.0)
+    if gamma[-1] == 0:
+        return math.inf
+    kept = 1 - 1 / m
+    distance = ((changes + 1) * kept + horizon / m) * math.log(arms) / eta
+    estimates = arms**2 / 2 * eta / kept * np.sum(1 / gamma)
+    consensus = arms**2 / gamma[-1] * min(gossip.c_w(horizon), 2 * m) * eta * horizon
+    return float(distance + changes * min(m, horizon) + estimates + consensus + gamma.sum())
+
+
+def _over_rounds(
+    rate: float | Schedule, name: str, gossip: Gossip, arms: int, horizon: int
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """A rate of the round alone in every round, `[T]`."""
+    from fedbandits.algorithms.exponential_weights import LossEstimates
+
+    state = LossEstimates.zeros(arms, gossip.network.agents, (), np.float64)
+    of = as_schedule(rate, name)
+    return np.array([float(of(t, state)) for t in range(1, horizon + 1)])
 
 
 def inverse_gap_bound(network: Network) -> float:

@@ -97,6 +97,11 @@ def theorem_of(run: Run) -> Theorem | None:
     return found if found.applies(run) else None
 
 
+def _remembers(run: Run) -> bool:
+    """Whether sums are of all rounds: the proof is of no other."""
+    return run.algorithm.get("memory") is None
+
+
 def _doubly_adversarial(run: Run) -> dict[str, Row]:
     rates = bounds.theorem_rates(run.gossip, **run.sizes)
     value = bounds.upper_bound(run.gossip, **run.sizes)
@@ -157,6 +162,7 @@ def _row(value: float, remark: str, run: Run) -> Row:
 THEOREMS: Mapping[str, Theorem] = {
     "doubly adversarial": Theorem(
         _doubly_adversarial,
+        _remembers,
         any_rounds=True,
         curve=bounds.upper_bound,
         title="upper bound (Theorem 3, its rates)",

@@ -1,0 +1,168 @@
+"""TrackingFedExp3: FedExp3 that chooses how long to remember."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.arrays import Array, taken
+from fedbandits.schedules import Power, Schedule, SmallLoss, as_schedule
+
+from .base import Algorithm, Leaf
+from .exponential_weights import (
+    LossEstimates,
+    checked_exploration,
+    explore,
+    exponential_weights,
+    importance_weighted,
+)
+from .tunable import EXPLORATION, LEARNING_RATE, Tunable
+
+MEMORIES: Mapping[str, float] = {
+    "z30": 30.0,
+    "z100": 100.0,
+    "z300": 300.0,
+    "z1000": 1000.0,
+    "z": math.inf,
+}
+"""In rounds, by the field of the state that forgets so."""
+
+_WEIGHING = SmallLoss()
+"""The rate at which memories are weighed: they are to it what arms are to FedExp3."""
+_KEPT = 1.0 - 1.0 / 300.0
+"""Of what memories have lost, in a round: never forgotten, it would take as long to change a mind
+as it was of one mind before."""
+
+
+class SeveralMemories(NamedTuple):
+    """The state of an agent.
+
+    Attributes:
+        z30: loss estimates with a memory of 30 rounds, `[K, *batch]`.
+        z100: with one of 100.
+        z300: with one of 300.
+        z1000: with one of 1000.
+        z: of all rounds.
+        lost: what each memory would have lost, as estimated, `[M, *batch]`.
+        x: what each memory would play, as it was when the agent last learnt, one after the other,
+            `[M K, *batch]`. Live agents hear more before they learn again; who is charged by that
+            is not charged for the noise of its own last estimate, with which it played.
+        agents: number of agents in the network, a scalar.
+    """
+
+    z30: Array
+    z100: Array
+    z300: Array
+    z1000: Array
+    z: Array
+    lost: Array
+    x: Array
+    agents: Array
+
+
+@dataclass(frozen=True)
+class TrackingFedExp3(Algorithm[SeveralMemories]):
+    """FedExp3 with five memories m side by side, weighed by what each would have lost.
+
+    z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
+    x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
+    L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,
+    w_t ∝ exp(-ζ L_t),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
+    p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
+
+    All memories learn from the same g_t = ℓ_t 1{a_t} / p_t, which is unbiased whoever of them had
+    its way, so that ⟨x^m, g⟩ estimates what memory m would have lost. These sums are averaged like
+    all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten, in
+    about 300 rounds, so that a world that begins or ceases to change is noticed.
+
+    It sends 5 K + 5 numbers where FedExp3 sends K. No bound is known for it. It is for a best arm
+    that changes; where none does, it pays for the choice.
+
+    Args:
+        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
+        exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
+
+    Example:
+        >>> import fedbandits as fb
+        >>> list(fb.TrackingFedExp3().leaves)
+        ['z30', 'z100', 'z300', 'z1000', 'z', 'lost']
+
+    Reference:
+        Yi and Vojnović, Doubly Adversarial Federated Bandits, ICML 2023, for FedExp3; Auer,
+        Cesa-Bianchi, Freund and Schapire, The nonstochastic multiarmed bandit problem, 2002, for
+        the weighing of advisers (Exp4).
+    """
+
+    learning_rate: Schedule
+    exploration: Schedule
+
+    leaves: ClassVar[Mapping[str, Leaf]] = dict.fromkeys(
+        [*MEMORIES, "lost"], Leaf(kind="estimate", combine="average")
+    )
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "exploration": EXPLORATION,
+    }
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
+        exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
+    ) -> None:
+        object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
+        object.__setattr__(self, "exploration", checked_exploration(exploration))
+
+    def init(
+        self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
+    ) -> SeveralMemories:
+        """Nothing is known, and all memories weigh the same."""
+        zeros = np.zeros((arms, *batch), dtype)
+        lost = np.zeros((len(MEMORIES), *batch), dtype)
+        estimates = dict.fromkeys(MEMORIES, zeros)
+        x = np.full((len(MEMORIES) * arms, *batch), 1.0 / arms, dtype)
+        return SeveralMemories(**estimates, lost=lost, x=x, agents=np.asarray(agents, dtype))
+
+    def distribution(self, state: SeveralMemories, t: Array) -> Array:
+        """p_t = (1 - γ_t) Σ_m w_t^m x_t^m + γ_t / K."""
+        weights = exponential_weights(LossEstimates(state.lost, state.agents), _WEIGHING, t)
+        parts = [
+            weights[place] * self._learner(getattr(state, name), state.agents, t)
+            for place, name in enumerate(MEMORIES)
+        ]
+        return explore(functools.reduce(operator.add, parts), self.exploration(t, state))
+
+    def message(self, state: SeveralMemories) -> dict[str, Array]:
+        """The estimates of every memory, and what each has lost."""
+        return {name: getattr(state, name) for name in self.leaves}
+
+    def update(
+        self,
+        state: SeveralMemories,
+        received: Mapping[str, Array],
+        action: Array,
+        feedback: Array,
+        p: Array,
+        t: Array,
+    ) -> SeveralMemories:
+        """Every memory fades at its own pace and learns the same; each is charged its own loss."""
+        xp, arms, g = p.__array_namespace__(), len(p), importance_weighted(feedback, action, p)
+        drawn = feedback / taken(p, action)
+        places = range(0, len(MEMORIES) * arms, arms)
+        charged = [taken(state.x[first : first + arms], action) * drawn for first in places]
+        z = {name: (1.0 - 1.0 / kept) * received[name] + g for name, kept in MEMORIES.items()}
+        return state._replace(
+            **z,
+            lost=_KEPT * received["lost"] + xp.stack(charged),
+            x=xp.concat([self._learner(each, state.agents, t + 1) for each in z.values()]),
+        )
+
+    def _learner(self, z: Array, agents: Array, t: Array) -> Array:
+        """x^m ∝ exp(-η z^m), the rate reading the z of the same memory."""
+        return exponential_weights(LossEstimates(z, agents), self.learning_rate, t)
