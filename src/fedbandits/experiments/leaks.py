@@ -31,10 +31,10 @@ SHOWN = "FedExp3"
 SENDERS = {
     name: kind
     for name, kind in fb.algorithms.REGISTRY.items()
-    if kind.leaves and not kind.noised and name != "LinearBlockGossip"
+    if kind.leaves and not kind.noised and name not in ("LinearBlockGossip", "TrackingFedExp3")
 }
 """Algorithms that send something and play any arms. The attack looks at single rounds, and makes
-nothing of noised sums of blocks."""
+nothing of noised sums of blocks. TrackingFedExp3 sends what FedExp3 sends, several times."""
 
 EPSILONS = (0.1, 1.0, 3.0, 10.0)
 """Of randomised response."""
