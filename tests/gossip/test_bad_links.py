@@ -118,7 +118,7 @@ def test_losses_can_be_said_in_many_ways() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"loss": 1.0}, ValueError, r"loss from 0 to 1 is 1; it must be in \[0, 1\)"),
+        ({"loss": 1.0}, ValueError, r"loss must be in \[0, 1\), not 1"),
         ({"loss": float("nan")}, ValueError, "loss .*nan"),
         ({"loss": [0.1, 0.2]}, ValueError, r"shape \(2,\); .* 12 senders, .* 34 directed edges"),
         ({"loss": {(0, 5): 0.1}}, ValueError, r"loss of \(0, 5\): grid.* no such pair"),
