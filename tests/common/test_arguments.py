@@ -61,7 +61,7 @@ def test_what_is_near_to_nothing_gets_the_list_alone() -> None:
 def test_too_many_values_name_the_algorithm_that_was_called() -> None:
     """Not the class that it has its constructor from."""
     said = refused(fb.FedExp3, 0.1, 0.2, 0.3)
-    assert said == "FedExp3 takes learning_rate, exploration: too many positional arguments"
+    assert said == "FedExp3 takes learning_rate, exploration, memory: too many positional arguments"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_the_steps_of_the_proof_hold_along_a_run(memory: float) -> None:
     """For every arm and many intervals: nothing here is in expectation."""
     agents, arms, horizon, eta = 9, 4, 300, 0.05
     problem = fb.problems.switching(agents, arms, horizon, parts=3, seed=1)
-    algorithm = fb.FedExp3(eta, RATES["exploration"], memory)
+    algorithm = fb.FedExp3(eta, RATES["exploration"], memory=memory)
     run = trajectory(problem, algorithm, GRID, seed=3)
     losses = np.asarray(problem.block(1, horizon), np.float64)
     chosen = np.arange(arms) == run.action[:, 0, :, None]

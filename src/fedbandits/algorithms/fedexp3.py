@@ -61,6 +61,7 @@ class FedExp3(ExploringWeights):
         self,
         learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
+        *,
         memory: float | None = None,
     ) -> None:
         super().__init__(learning_rate, exploration)

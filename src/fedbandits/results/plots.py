@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.files import atomic_path
+from fedbandits.privacy.response import guarantee, guarantees
 
 from .comparison import named
 
@@ -274,14 +275,18 @@ def _against(results: Mapping[str, Result]) -> list[str]:
 
 def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
     """Whose guarantee is which, in lines of their own, where there is one."""
+    epsilons = [result.epsilon for result in results.values()]
+    by_bits = [None if epsilon is None else guarantee(epsilon) for epsilon in epsilons]
+    if None not in by_bits and by_bits == [result.guarantee for result in results.values()]:
+        return textwrap.wrap(guarantees(epsilons) or "", 50)  # the labels say which ε
     said: dict[str | None, list[str]] = {}
     for name, result in results.items():
         said.setdefault(result.guarantee, []).append(name)
     lines = []
-    for guarantee, names in said.items():
+    for promise, names in said.items():
         whose = "" if len(said) == 1 else f"{', '.join(names)}: "
-        if guarantee is not None or len(said) > 1:
-            lines += textwrap.wrap(f"{whose}{guarantee or 'no privacy guarantee'}", 50)
+        if promise is not None or len(said) > 1:
+            lines += textwrap.wrap(f"{whose}{promise or 'no privacy guarantee'}", 50)
     return lines
 
 
