@@ -54,7 +54,7 @@ def test_who_remembers_forever_is_described_as_before() -> None:
 @pytest.mark.parametrize("memory", [0, 0.5, -3, float("inf"), float("nan"), True, "long"])
 def test_a_memory_is_a_number_of_rounds(memory: object) -> None:
     with pytest.raises((TypeError, ValueError), match="memory"):
-        fb.FedExp3(memory=memory)  # type: ignore[arg-type]
+        fb.FedExp3(memory=memory)  # type: ignore[arg-type]  # no number: the point
 
 
 def test_no_theorem_speaks_of_who_forgets() -> None:

@@ -102,7 +102,7 @@ def test_every_entry_of_a_block_has_noise_of_its_own() -> None:
     Its scale is 2 max(b, 1 - b) C/ε = C/ε. In later blocks the oracle has the same noise.
     """
     algorithm, noise, _ = added("PrivateFedExp3", 0.5, blocks=1, runs=1000)
-    scale = algorithm.bound / algorithm.epsilon  # type: ignore[attr-defined]
+    scale = algorithm.bound / algorithm.epsilon  # type: ignore[attr-defined]  # an Algorithm by name
     check_laplace(noise, scale)
     for axis in (1, 2, 3):  # arms, runs, agents: uncorrelated with the next
         one, other = (np.delete(noise, end, axis) / scale for end in (0, -1))
@@ -118,7 +118,7 @@ def test_the_sum_of_a_held_arm_has_noise() -> None:
     for later in (1, 2):
         np.testing.assert_array_equal(seen.action[later::3], seen.action[:-1:3])
     noise = (grown * seen.p[:-1:3])[held]
-    check_laplace(noise, 1 / algorithm.epsilon)  # type: ignore[attr-defined]
+    check_laplace(noise, 1 / algorithm.epsilon)  # type: ignore[attr-defined]  # an Algorithm by name
 
 
 # Sensitivity.
@@ -356,7 +356,7 @@ def test_news_that_comes_with_the_noise_is_checked(name: str) -> None:
     """A check that never reached the end of a block could find nothing."""
     fb.check_federated(ALGORITHMS[name], fb.networks.path(4))
 
-    class Tells(type(ALGORITHMS[name])):  # type: ignore[misc]
+    class Tells(type(ALGORITHMS[name])):  # type: ignore[misc]  # a class by value
         """All agents of a network in one array, and their sums for everybody."""
 
         def disturb(self, state: Any, uniforms: Any, t: Any) -> Any:
@@ -399,7 +399,7 @@ def test_a_bound_below_one_is_refused(bound: float) -> None:
 
 def test_what_it_takes_from_the_network_is_asked_for() -> None:
     algorithm = fb.PrivateFedExp3()
-    with pytest.raises(ValueError, match="takes its bound, its block and its"):
+    with pytest.raises(ValueError, match="PrivateFedExp3 takes what was not given"):
         algorithm.distribution(algorithm.init(3, 2), 1)
 
 

@@ -105,7 +105,7 @@ def test_every_rule_is_the_loop_in_every_layout(layout: str, rule: str) -> None:
     network = LAYOUTS[layout]
     gossip = fb.gossip.unreliable(fb.gossip.metropolis(network), unequal, rule)
     form = link_form(gossip, "float64")
-    links = form.links if rule != "flow" else form.others  # type: ignore[union-attr]
+    links = form.links if rule != "flow" else form.others  # type: ignore[union-attr]  # a form of either kind
     # The leaves of a star hear one neighbour each over 79 distances; for its hub nothing is padded.
     assert isinstance(links.layout, getattr(link_layouts, layout)) or (layout, rule) == (
         "OneByOne",
@@ -144,7 +144,7 @@ BAD = {
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_fedexp3_and_gossip_ucb_are_the_oracles_round_for_round(rule: str) -> None:
-    gossip = fb.gossip.unreliable(PLAIN, **BAD[rule])  # type: ignore[arg-type]
+    gossip = fb.gossip.unreliable(PLAIN, **BAD[rule])  # type: ignore[arg-type]  # a table of mixed values
     horizon, runs = 30, 2
     losses = random_losses(6, 3, horizon, seed=1)
     problem = fb.problems.from_tensor(losses)

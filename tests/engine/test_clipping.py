@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -81,9 +82,11 @@ def test_the_sum_is_kept_along_a_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [fb.gossip.metropolis, fb.gossip.random_edge])
-def test_no_limit_is_the_average_bit_for_bit(rule: object) -> None:
+def test_no_limit_is_the_average_bit_for_bit(
+    rule: Callable[[fb.Network], fb.Gossip],
+) -> None:
     problem = fb.problems.heterogeneous(6, 3, 50, seed=1)
-    plain = rule(fb.networks.grid(2, 3))  # type: ignore[operator]
+    plain = rule(fb.networks.grid(2, 3))
     alike = [
         fb.simulate(problem, fb.FedExp3(), gossip, 2, progress=False).dataset
         for gossip in (plain, fb.gossip.clipped(plain, math.inf))
@@ -129,7 +132,7 @@ def test_maxima_and_floods_stay_as_they_are() -> None:
 
 
 def fields(form: object) -> tuple[dataclasses.Field[object], ...]:
-    return dataclasses.fields(form)  # type: ignore[arg-type]
+    return dataclasses.fields(form)  # type: ignore[arg-type]  # forms are dataclasses
 
 
 @pytest.mark.slow

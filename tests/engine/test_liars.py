@@ -290,3 +290,18 @@ def test_batches_and_draws_have_liars_too() -> None:
     np.testing.assert_allclose(
         together["expected_regret"][0, 0], alone[0].dataset["agent_expected_regret"], rtol=1e-9
     )
+
+
+@pytest.mark.slow
+def test_results_of_other_honest_agents_are_not_compared_and_results_name_their_gossip() -> None:
+    problem = fb.problems.bernoulli([0.2, 0.5, 0.8], horizon=20, agents=4)
+    plain = fb.gossip.max_degree(fb.networks.ring(4))
+    clipped = fb.gossip.clipped(plain, 1.0)
+    honest, lied = (
+        fb.simulate(problem, fb.FedExp3(), clipped, 2, liars=liars, progress=False)
+        for liars in (None, {3: fb.attacks.swap()})
+    )
+    with pytest.raises(ValueError, match=r"liars are nobody and 3\. Look at both summaries"):
+        fb.compare(honest, lied)
+    assert "\ngossip: clipped(" in repr(honest)
+    assert "gossip:" not in repr(fb.simulate(problem, fb.FedExp3(), plain, 2, progress=False))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.experiments import robustness
+from fedbandits.experiments import leaderboard, robustness
 from fedbandits.experiments.robustness import CONDITIONS, Case, Entry, Sizes
 
 TINY = Sizes(side=2, arms=3, horizon=20, draws=2)
@@ -28,7 +28,6 @@ def test_a_share_is_of_uniform_play_and_its_interval_over_draws() -> None:
 
 @pytest.mark.slow
 def test_what_is_refused_is_a_dash_and_ranks_are_without_faults() -> None:
-    assert robustness.entry(CONDITIONS["a liar"].play, CASE, fb.Exp3(), 1) is None
     one, two = (Entry(np.array([x]), np.array([2.0])) for x in (1.0, 0.5))
     found = {
         ("no fault", "paper", "ring", "A"): one,
@@ -43,7 +42,6 @@ def test_what_is_refused_is_a_dash_and_ranks_are_without_faults() -> None:
 def test_entries_are_what_simulate_finds() -> None:
     """Of a watched game, whose uniform play is on the losses as they came."""
     found = robustness.entry(CONDITIONS["watched"].play, CASE, fb.FedExp3(), 2)
-    assert found is not None
     problem = fb.problems.hit_favourite(CASE.problem)
     result = fb.simulate(problem, fb.FedExp3(), CASE.gossip, 1, draws=2, progress=False)
     np.testing.assert_allclose(found.regret, result.dataset["expected_regret"].isel(time=-1, run=0))
@@ -59,3 +57,15 @@ def test_every_sentence_about_noise_names_epsilon_unit_and_adversary() -> None:
             assert words in said
     assert "no guarantee for arms where watched" in robustness.NOTE
     assert CONDITIONS["ε = 1"].what in note
+
+
+def test_what_is_left_blank_is_what_simulate_refuses() -> None:
+    """An error is none: it ends the experiment."""
+    refused = 0
+    for condition in CONDITIONS.values():
+        for algorithm in leaderboard.players(robustness.LEFT_OUT).values():
+            if not condition.takes(algorithm):
+                refused += 1
+                with pytest.raises(ValueError, match=r"floods|sends nothing|losses of all arms"):
+                    condition.play(CASE, algorithm, 2)
+    assert refused == 14  # three that flood, on three kinds of bad links; two that send nothing

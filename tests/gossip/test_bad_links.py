@@ -151,7 +151,7 @@ def test_weights_must_be_symmetric_and_the_same_in_every_round() -> None:
         with pytest.raises(ValueError, match="same in every round"):
             fb.gossip.unreliable(gossip, 0.1)
     with pytest.raises(TypeError, match="takes a gossip"):
-        fb.gossip.unreliable(network, 0.1)  # type: ignore[arg-type]
+        fb.gossip.unreliable(network, 0.1)  # type: ignore[arg-type]  # a network: the point
     own = fb.gossip.from_matrix(fb.gossip.metropolis(network).matrix)
     assert fb.gossip.unreliable(own, 0.1).sigma2 == pytest.approx(
         fb.gossip.unreliable(fb.gossip.metropolis(network), 0.1).sigma2

@@ -283,7 +283,7 @@ class History:
             keep(record)
 
         # Every ticket, also one that nobody was told of: only here is its p still known.
-        book.keep = noted  # type: ignore[method-assign]
+        book.keep = noted  # type: ignore[method-assign]  # a spy
 
     async def end(self, name: str) -> None:
         agent = self.agents.pop(name, None)

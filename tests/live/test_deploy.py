@@ -41,7 +41,7 @@ def told() -> set[str]:
         shops = Federation(["tea", "coffee"], fb.networks.path(2))
         transport = MemoryNetwork().transport("agent1")
         async with Agent("agent1", shops, MemoryStore(), transport, epsilon=1.0) as agent:
-            transport.counts = {"sent": 1}  # type: ignore[attr-defined]
+            transport.counts = {"sent": 1}  # type: ignore[attr-defined]  # a stand-in
             agent.expiries = Expiries(1.0, 2.0)
             metrics = Metrics(agent, "tea")
             metrics.events = Events(agent)
@@ -157,7 +157,7 @@ def test_containers_ask_for_health_under_a_name_that_the_service_has() -> None:
 
 def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
     unit = configparser.ConfigParser(interpolation=None, strict=True)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # ConfigParser's documented way
     unit.read(DEPLOY / "fedbandits.service", encoding="utf-8")
     service = unit["Service"]
     assert re.search(r"bin/fedbandits live agent \S+/agent\.toml$", service["ExecStart"])

@@ -317,7 +317,7 @@ def test_a_flow_far_ahead_is_no_way_around_the_limit() -> None:
 )
 def test_an_exchange_of_what_all_held_is_the_product_with_w(network: Network) -> None:
     federation = Federation(("a", "b"), network)
-    W = federation.gossip.matrix.toarray()  # type: ignore[union-attr]
+    W = federation.gossip.matrix.toarray()  # type: ignore[union-attr]  # made a Gossip by Federation
     ledgers = {name: Ledger(name, FORM) for name in federation.members}
     for u, v, weight in federation.edges():
         ledgers[u].connect(v, weight, 1)

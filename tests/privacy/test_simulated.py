@@ -74,6 +74,22 @@ def test_results_with_different_epsilon_are_told_apart(
 
 
 @pytest.mark.slow
+def test_a_guarantee_stands_with_the_curve_that_has_it(
+    plain: fb.Result, blurred: fb.Result
+) -> None:
+    noised = fb.simulate(PROBLEM, fb.PrivateFedExp3(2.0), GOSSIP, runs=3)
+    legend = fb.plot(blurred, plain, noised).get_legend()
+    assert legend is not None
+    title = " ".join(legend.get_title().get_text().split("\n"))
+    assert f"FedExp3, ε=1: {blurred.guarantee}" in title
+    assert "FedExp3: no privacy guarantee" in title
+    assert f"PrivateFedExp3: {noised.guarantee}" in title
+    alone = fb.plot(noised).get_legend()
+    assert alone is not None
+    assert str(noised.guarantee) in " ".join(alone.get_title().get_text().split("\n"))
+
+
+@pytest.mark.slow
 def test_a_curve_for_each_epsilon_has_one_title(blurred: fb.Result) -> None:
     other = fb.simulate(
         PROBLEM, fb.FedExp3(0.5), GOSSIP, runs=3, privacy=fb.privacy.randomised_response(0.1)

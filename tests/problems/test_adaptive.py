@@ -68,7 +68,7 @@ def test_the_losses_inside_are_drawn_anew() -> None:
 
 def test_names_are_those_of_the_problem_inside() -> None:
     @dataclass(frozen=True, eq=False, repr=False)
-    class Named(type(WAVE)):  # type: ignore[misc]
+    class Named(type(WAVE)):  # type: ignore[misc]  # a class by value
         arm_names = ("tea", "coffee", "cocoa")
 
     named = Named(AGENTS, ARMS, ROUNDS, WAVE.function)

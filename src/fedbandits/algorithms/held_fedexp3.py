@@ -14,7 +14,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.schedules import Power, Schedule, as_schedule
 
-from .base import Algorithm, Leaf, Setting
+from .base import Setting
 from .exponential_weights import (
     checked_exploration,
     explore,
@@ -22,7 +22,7 @@ from .exponential_weights import (
     importance_weighted,
 )
 from .laplace import checked_epsilon, laplace
-from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
+from .noised_blocks import NoisedBlocks
 
 
 class HeldArm(NamedTuple):
@@ -42,7 +42,7 @@ class HeldArm(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HeldFedExp3(Algorithm[HeldArm]):
+class HeldFedExp3(NoisedBlocks[HeldArm]):
     """FedExp3 that holds an arm for B rounds and learns from one noised sum of its losses.
 
     In a block's first round a is drawn from p = (1 - γ) x + γ/K, x ∝ exp(-η z), and then held:
@@ -83,17 +83,10 @@ class HeldFedExp3(Algorithm[HeldArm]):
     learning_rate: Schedule | None
     exploration: Schedule
 
-    leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
-    noised: ClassVar[bool] = True
     guarantee: ClassVar[str | None] = (
         "ε = {epsilon} per round for the losses of one agent (event level); arms are public; holds "
         "even if all other agents collude; simulated noise"
     )
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "block": BLOCK,
-        "exploration": EXPLORATION,
-    }
 
     def __init__(
         self,
@@ -115,11 +108,6 @@ class HeldFedExp3(Algorithm[HeldArm]):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    @property
-    def rounds_before_learning(self) -> int:
-        """One block."""
-        return self.block
-
     def set_up(self, setting: Setting) -> Self:
         """Fill in the learning rate, where it was not given."""
         if self.learning_rate is not None:
@@ -138,18 +126,11 @@ class HeldFedExp3(Algorithm[HeldArm]):
     def distribution(self, state: HeldArm, t: Array) -> Array:
         """As in FedExp3 where a block begins; then certainly the arm that is held."""
         if self.learning_rate is None:
-            raise ValueError(
-                "HeldFedExp3 takes its learning rate from the network: call "
-                "set_up(fb.Setting(arms, agents, gossip)) first, or give it"
-            )
+            raise ValueError(self.not_set_up)
         xp = state.z.__array_namespace__()
         x = exponential_weights(state, self.learning_rate, t)
         p = explore(x, self.exploration(t, state))
         return xp.where(self._begins(t), p, (state.held > 0).astype(p.dtype))
-
-    def message(self, state: HeldArm) -> dict[str, Array]:
-        """Only estimates from noised sums leave the agent."""
-        return {"z": state.z}
 
     def update(
         self,
@@ -165,10 +146,6 @@ class HeldFedExp3(Algorithm[HeldArm]):
         drawn = importance_weighted(xp.ones_like(feedback), action, p)
         held = xp.where(self._begins(t), drawn, state.held)
         return state._replace(z=received["z"], held=held, gathered=state.gathered + feedback * held)
-
-    def noise_due(self, t: Array) -> Array:
-        """At the end of a block."""
-        return t % self.block == 0
 
     def disturb(self, state: HeldArm, uniforms: Array, t: Array) -> HeldArm:  # noqa: ARG002
         """The block is over: z grows by the block's sum and its noise, over p."""

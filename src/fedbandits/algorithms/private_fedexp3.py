@@ -14,10 +14,10 @@ from fedbandits.arrays import Array, over_arms, played, taken
 from fedbandits.common import checks
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 
-from .base import Algorithm, Leaf, Setting
+from .base import Setting
 from .exponential_weights import checked_exploration, explore, exponential_weights
 from .laplace import checked_epsilon, laplace
-from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
+from .noised_blocks import NoisedBlocks
 
 
 class NoisedEstimates(NamedTuple):
@@ -38,7 +38,7 @@ class NoisedEstimates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PrivateFedExp3(Algorithm[NoisedEstimates]):
+class PrivateFedExp3(NoisedBlocks[NoisedEstimates]):
     """FedExp3 whose estimates are bounded, summed up over B rounds, and noised before any use.
 
     In a block each agent gathers ĝ_t(i) = (ℓ_t - b) 1{a_t = i} / max(p_t(i), 1/C), b in [0, 1]
@@ -89,17 +89,10 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     learning_rate: Schedule | None
     exploration: Schedule
 
-    leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
-    noised: ClassVar[bool] = True
     guarantee: ClassVar[str | None] = (
         "ε = {epsilon} per round for the arm and the loss of one agent (event level); holds even "
         "if all other agents collude, but not where losses depend on arms played; simulated noise"
     )
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "block": BLOCK,
-        "exploration": EXPLORATION,
-    }
 
     def __init__(
         self,
@@ -121,11 +114,6 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def rounds_before_learning(self) -> int:
-        """One block."""
-        return self.block or 0
 
     def set_up(self, setting: Setting) -> Self:
         """Fill in the bound, the block and the learning rate, where they were not given."""
@@ -149,13 +137,9 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     def distribution(self, state: NoisedEstimates, t: Array) -> Array:
         """p_t = (1 - γ_t) x_t + γ_t / K, of the noised z alone."""
         if self.learning_rate is None:
-            raise ValueError(_UNKNOWN)
+            raise ValueError(self.not_set_up)
         x = exponential_weights(state, self.learning_rate, t)
         return explore(x, self.exploration(t, state))
-
-    def message(self, state: NoisedEstimates) -> dict[str, Array]:
-        """Only noised estimates leave the agent."""
-        return {"z": state.z}
 
     def update(
         self,
@@ -168,20 +152,14 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
     ) -> NoisedEstimates:
         """The average of the noised estimates; the agent's own wait for their noise."""
         if self.bound is None:
-            raise ValueError(_UNKNOWN)
+            raise ValueError(self.not_set_up)
         own = bounded(feedback - state.baseline[0], action, p, self.bound)
         return state._replace(z=received["z"], gathered=state.gathered + own)
-
-    def noise_due(self, t: Array) -> Array:
-        """At the end of a block."""
-        if self.block is None:
-            raise ValueError(_UNKNOWN)
-        return t % self.block == 0
 
     def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:
         """The block is over: z grows by its sum and noise, and b follows."""
         if self.bound is None or self.block is None:
-            raise ValueError(_UNKNOWN)
+            raise ValueError(self.not_set_up)
         xp, b = state.z.__array_namespace__(), state.baseline
         scale = 2.0 * xp.maximum(b, 1.0 - b) * self.bound / self.epsilon
         noised = state.gathered + scale * laplace(uniforms)
@@ -197,11 +175,6 @@ class PrivateFedExp3(Algorithm[NoisedEstimates]):
 
 _FOLLOWS = 0.2
 """How much of the way to a block's mean loss b goes."""
-
-_UNKNOWN = (
-    "PrivateFedExp3 takes its bound, its block and its learning rate from the number of arms: call "
-    "set_up(fb.Setting(arms, agents, gossip)) first, or give all three"
-)
 
 
 def bounded(excess: Array, action: Array, p: Array, bound: Array) -> Array:

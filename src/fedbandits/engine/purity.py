@@ -42,14 +42,13 @@ def check_traced(problem: Problem) -> None:
             f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} For "
             "losses in plain Python or NumPy, pass host=True to fb.problems.from_function"
         ) from error
-    check_shape(one.out_info.shape, problem)
-    if _constants(one.jaxpr) != _constants(other.jaxpr):
-        raise ValueError(
-            f"{problem.title}: the losses of one round differ when asked for again: they use "
-            "random numbers, or something else that changes, from outside JAX, which would keep "
-            f"those of one moment for all rounds. {_REMEDY}. For one matrix in all rounds, make it "
-            "first and let the function return it, with constant=True"
-        )
+    _check_same(
+        problem,
+        one,
+        other,
+        f"{_REMEDY}. For one matrix in all rounds, make it first and let the function return it, "
+        "with constant=True",
+    )
     if problem.horizon > 1 and not problem.constant and not _uses_round(one.jaxpr.jaxpr):
         raise ValueError(
             f"{problem.title}: the losses do not depend on the round t: JAX calls the function "
@@ -80,13 +79,7 @@ def check_adaptive(problem: Any, memory: Any) -> None:
             f"{problem.title} cannot be traced by JAX: {str(error).partition(chr(10))[0]} Take "
             "array functions from jax.numpy"
         ) from error
-    check_shape(one.out_info.shape, problem)
-    if _constants(one.jaxpr) != _constants(other.jaxpr):
-        raise ValueError(
-            f"{problem.title}: the losses of one round differ when asked for again: they use "
-            "random numbers, or something else that changes, from outside JAX, which would keep "
-            "those of one moment for all rounds. Draw with jax.random.fold_in(key, t)"
-        )
+    _check_same(problem, one, other, "Draw with jax.random.fold_in(key, t)")
     _, used = dce_jaxpr(one.jaxpr.jaxpr, [True])
     if not any(used[-len(jax.tree.leaves(before)) :]):
         raise ValueError(
@@ -105,6 +98,17 @@ def check_adaptive(problem: Any, memory: Any) -> None:
                 f"{old.dtype}{list(old.shape)} to {new.dtype}{list(new.shape)}; a memory keeps "
                 "its shapes and types"
             )
+
+
+def _check_same(problem: Any, one: Any, other: Any, remedy: str) -> None:
+    """Refuse losses of another shape, or that two traces of one round give differently."""
+    check_shape(one.out_info.shape, problem)
+    if _constants(one.jaxpr) != _constants(other.jaxpr):
+        raise ValueError(
+            f"{problem.title}: the losses of one round differ when asked for again: they use "
+            "random numbers, or something else that changes, from outside JAX, which would keep "
+            f"those of one moment for all rounds. {remedy}"
+        )
 
 
 def _dtype(x: Any) -> Any:

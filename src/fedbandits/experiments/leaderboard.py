@@ -8,7 +8,7 @@ each agent in a round, and what it costs to simulate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -119,10 +119,10 @@ class Cost(NamedTuple):
     milliseconds: float
 
 
-def players() -> dict[str, AnyAlgorithm]:
-    """Every algorithm with its defaults."""
+def players(left_out: Container[str] = LEFT_OUT) -> dict[str, AnyAlgorithm]:
+    """Every algorithm with its defaults, but those that are left out."""
     kinds = fb.algorithms.REGISTRY
-    return {name: kind() for name, kind in kinds.items() if name not in LEFT_OUT}
+    return {name: kind() for name, kind in kinds.items() if name not in left_out}
 
 
 def reproduce(

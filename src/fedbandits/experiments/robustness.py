@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 import fedbandits as fb
 
+from .leaderboard import players
 from .measure import Interval, in_threads, resamples
 from .section import Options, Picture, Section, Table
 
@@ -80,10 +81,12 @@ class Condition(NamedTuple):
     Attributes:
         what: in words.
         play: simulates an algorithm under it on a case, with so many draws.
+        takes: whether an algorithm can be played so; `simulate` refuses the others.
     """
 
     what: str
     play: Callable[[Case, AnyAlgorithm, int], fb.Result]
+    takes: Callable[[AnyAlgorithm], bool] = lambda _: True
 
 
 class Entry(NamedTuple):
@@ -160,29 +163,50 @@ def blurred(case: Case, algorithm: AnyAlgorithm, draws: int) -> fb.Result:
     return _simulate(case, algorithm, draws, privacy=fb.privacy.randomised_response(EPSILON))
 
 
+def floods_nothing(algorithm: AnyAlgorithm) -> bool:
+    """Floods have no answer to lost messages."""
+    return all(leaf.combine != "flood" for leaf in algorithm.leaves.values())
+
+
+def sends(algorithm: AnyAlgorithm) -> bool:
+    """Who sends nothing cannot lie."""
+    return bool(algorithm.leaves)
+
+
+def sees_one_loss(algorithm: AnyAlgorithm) -> bool:
+    """One bit cannot stand for the losses of all arms."""
+    return algorithm.feedback == "bandit"
+
+
 CONDITIONS = {
     "no fault": Condition("every message arrives", _simulate),
     "30% lost": Condition(
         f"each message is lost with probability {LOSS}; an edge counts if both arrive",
         on_bad_links(loss=LOSS),
+        floods_nothing,
     ),
     "unequal loss": Condition(
         f"messages of every second agent are lost with probability {UNEQUAL}; an edge counts if "
         "both arrive",
         on_bad_links(loss=every_second),
+        floods_nothing,
     ),
     "churn": Condition(
         f"each agent's links are up for {UP} rounds and down for {DOWN}",
         on_bad_links(up=UP, down=DOWN),
+        floods_nothing,
     ),
     "a liar": Condition(
-        f"one agent tells that the worst arm is better by {LIE:,.0f}", with_a_liar()
+        f"one agent tells that the worst arm is better by {LIE:,.0f}", with_a_liar(), sends
     ),
-    "a liar, clipped": Condition(f"the same, differences clipped at {LIMIT:g}", with_a_liar(LIMIT)),
+    "a liar, clipped": Condition(
+        f"the same, differences clipped at {LIMIT:g}", with_a_liar(LIMIT), sends
+    ),
     "ε = 1": Condition(
         "randomised response: ε = 1 per round for the losses of one agent (event level), even if "
         "all others collude; arms are public",
         blurred,
+        sees_one_loss,
     ),
     "watched": Condition("last round's favourite arm costs 1, for everyone", watched),
 }
@@ -197,12 +221,6 @@ BY_RULE = {
 """FedExp3 under each rule for what is missing."""
 
 
-def players() -> dict[str, AnyAlgorithm]:
-    """Every algorithm with its defaults."""
-    kinds = fb.algorithms.REGISTRY
-    return {name: kind() for name, kind in kinds.items() if name not in LEFT_OUT}
-
-
 def reproduce(
     options: Options,
     sizes: Sizes | None = None,
@@ -214,7 +232,7 @@ def reproduce(
     """
     sizes = sizes or (QUICK if options.quick else FULL)
     sizes = replace(sizes, draws=options.runs or sizes.draws)
-    algorithms = algorithms or players()
+    algorithms = algorithms or players(LEFT_OUT)
     section = Section(
         "robustness",
         "Bad links, liars, noise and watchers: every algorithm",
@@ -246,8 +264,11 @@ def play(
 
     def one(cell: tuple[str, str, str, str]) -> Entry | None:
         condition, family, network, name = cell
+        met, algorithm = CONDITIONS[condition], algorithms[name]
+        if not met.takes(algorithm):
+            return None
         case = Case(losses[family], graphs[network])
-        return entry(CONDITIONS[condition].play, case, algorithms[name], sizes.draws)
+        return entry(met.play, case, algorithm, sizes.draws)
 
     cells = list(product(CONDITIONS, losses, graphs, algorithms))
     return dict(zip(cells, in_threads(one, cells, "robustness"), strict=True))
@@ -257,7 +278,7 @@ def play_rules(sizes: Sizes, seed: int) -> dict[tuple[str, str, str, str], Entry
     """FedExp3 under every rule for messages that are missing."""
     losses, graphs = problems(sizes, seed), networks(sizes)
 
-    def one(cell: tuple[tuple[str, str], str, str]) -> Entry | None:
+    def one(cell: tuple[tuple[str, str], str, str]) -> Entry:
         condition, family, network = cell
         case = Case(losses[family], graphs[network])
         return entry(BY_RULE[condition], case, fb.FedExp3(), sizes.draws)
@@ -275,12 +296,9 @@ def entry(
     case: Case,
     algorithm: AnyAlgorithm,
     draws: int,
-) -> Entry | None:
-    """What was found; None where the algorithm cannot be played so, which is refused."""
-    try:
-        result = play_case(case, algorithm, draws)
-    except ValueError:
-        return None
+) -> Entry:
+    """What was found."""
+    result = play_case(case, algorithm, draws)
     data = result.dataset.isel(time=-1)
     arm_loss = data["arm_loss"].mean("run") if "run" in data["arm_loss"].dims else data["arm_loss"]
     uniform = arm_loss.mean("arm") - arm_loss.min("arm")
