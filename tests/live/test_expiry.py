@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fedbandits.cli.tables import status_lines
+from fedbandits.cli.live_tables import status_lines
 from fedbandits.live import Agent, Federation, MemoryStore
 from fedbandits.live.client import Client
 from fedbandits.live.expiry import DAY, Expiries, ExpiryWatch

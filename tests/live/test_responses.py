@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.cli.tables import journal_lines, status_lines
+from fedbandits.cli.live_tables import journal_lines, status_lines
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live import Agent, Federation
 from fedbandits.live.journal import read_journal

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import tables
+from . import live_tables, tables
 from .messages import say, terminal
 
 live_app = typer.Typer(no_args_is_help=True)
@@ -43,10 +43,10 @@ def show(
     if json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    for line in tables.journal_lines(found):
+    for line in live_tables.journal_lines(found):
         say(line)
     console = terminal()
-    for table in tables.journal_tables(found):
+    for table in live_tables.journal_tables(found):
         console.print(table)
 
 
@@ -208,7 +208,7 @@ def join(
     """  # noqa: D301
     from fedbandits.live import membership
 
-    for line in tables.join_lines(
+    for line in live_tables.join_lines(
         federation, name, membership.join(federation, name, link, address)
     ):
         say(line)
@@ -230,7 +230,7 @@ def leave(
     """  # noqa: D301
     from fedbandits.live import membership
 
-    for line in tables.leave_lines(federation, name, membership.leave(federation, name)):
+    for line in live_tables.leave_lines(federation, name, membership.leave(federation, name)):
         say(line)
 
 
@@ -281,6 +281,6 @@ def status(
     if json:
         typer.echo(encoding.dumps(found))
         return
-    for line in tables.status_lines(found):
+    for line in live_tables.status_lines(found):
         say(line)
-    terminal().print(tables.neighbours_table(found))
+    terminal().print(live_tables.neighbours_table(found))

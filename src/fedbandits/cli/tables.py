@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedbandits.common.describe import label
 from fedbandits.config import catalogue
-from fedbandits.privacy.response import guarantee, guarantees
+from fedbandits.privacy.response import guarantees
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from fedbandits.experiments.section import Table as SectionTable
     from fedbandits.gossip.base import Gossip
-    from fedbandits.live.journal.summary import Summary
-    from fedbandits.live.membership import Change
     from fedbandits.networks import Network
     from fedbandits.results.result import Result
     from fedbandits.sweeps.store import Manifest, Status, StoredCell
@@ -27,14 +25,11 @@ if TYPE_CHECKING:
 LISTED = 40
 """Cells of a sweep that a table shows."""
 
-TICKETS = 20
-"""Open tickets of a journal that a table shows."""
-
 ERROR_WIDTH = 30
 """Columns that are enough for an error, which is broken between words."""
 
 
-def _table(*columns: str) -> Table:
+def empty_table(*columns: str) -> Table:
     """The first column left-aligned, numbers right."""
     from rich import box
     from rich.table import Table
@@ -45,7 +40,7 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _titled(title: str, table: Table, note: str = "") -> Group:
+def titled(title: str, table: Table, note: str = "") -> Group:
     """A table between two lines, which a narrow one would break if they were its own."""
     from rich.console import Group
     from rich.text import Text
@@ -73,14 +68,14 @@ def summary_table(result: Result) -> Group:
     """Regret at T with its bands."""
     sizes = result.dataset.sizes
     rounds = int(result.dataset["time"][-1])
-    table = _table("regret at T", "mean", "95% band")
+    table = empty_table("regret at T", "mean", "95% band")
     for name, mean, low, high in result.summary().itertuples():
         table.add_row(name, f"{mean:,.2f}", _band(low, high))
     title = (
         f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, {rounds:,} rounds, "
         f"{counted(sizes['run'], 'run')}{_on_draws(result)}"
     )
-    return _titled(title, table)
+    return titled(title, table)
 
 
 def _on_draws(result: Result) -> str:
@@ -93,11 +88,11 @@ def bounds_table(result: Result) -> Group:
     from fedbandits.results.bounds_table import amount
 
     sizes = result.dataset.sizes
-    table = _table("regret at T", "value", "")
+    table = empty_table("regret at T", "value", "")
     table.columns[2].justify = "left"
     for name, value, remark in result.bounds().itertuples():
         table.add_row(name, amount(value), remark)
-    return _titled(
+    return titled(
         f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, T = "
         f"{int(result.dataset['time'][-1]):,}",
         table,
@@ -157,14 +152,14 @@ def cell_table(
         room = width - sum(widths) - 3 * (1 + len(widths)) - 1
         rows = [[_broken(names, row, room)] for row in rows]
         names, axes = ["cell"], [max(_widest("cell", row[0].split("\n")) for row in rows)]
-    table = _table(*names, *columns)
+    table = empty_table(*names, *columns)
     if "error" in columns:
         table.columns[-1].justify = "left"
         # A width of its own, or the table would take from the other columns too.
         table.columns[-1].max_width = width - sum(axes) - 3 * (len(axes) + 1) - 1
     for row, *texts in zip(rows, *columns.values(), strict=True):
         table.add_row(*map(Text, [*row, *texts]))
-    return _titled(title, table, _more(cells))
+    return titled(title, table, _more(cells))
 
 
 def _widest(*texts: str | Sequence[str]) -> int:
@@ -231,7 +226,7 @@ def _candidates_table(choice: Choice) -> Group:
     order = choice.regret.mean(axis=1).argsort(kind="stable")
     tried = choice.table().iloc[order]
     names = list(tried.columns[: tried.columns.get_loc("regret")])
-    table = _table(*names, "regret at T", "")
+    table = empty_table(*names, "regret at T", "")
     table.columns[0].justify = "right"
     for row in tried[:LISTED].to_dict("records"):
         numbers = (row[name] for name in names)
@@ -241,11 +236,11 @@ def _candidates_table(choice: Choice) -> Group:
             "as in the file" if row["given"] else "",
         )
     on = f"{counted(len(choice.seeds), 'draw')} of the losses" if choice.redrawn else "these losses"
-    return _titled(f"{counted(len(tried), 'candidate')} on {on}", table, _more(tried.index))
+    return titled(f"{counted(len(tried), 'candidate')} on {on}", table, _more(tried.index))
 
 
 def _fresh_table(report: Report) -> Group:
-    table = _table("expected regret at T", "mean", "95% band")
+    table = empty_table("expected regret at T", "mean", "95% band")
     for name, mean, low, high in report.summary().itertuples():
         table.add_row(name.replace("given", "file's own"), f"{mean:,.2f}", _band(low, high))
     runs = counted(report.tuned[0].dataset.sizes["run"], "run")
@@ -254,7 +249,7 @@ def _fresh_table(report: Report) -> Group:
         if report.redrawn
         else f"{runs} with fresh randomness of the agents, on the same losses"
     )
-    return _titled(f"{report.tuned[0].label}: {on}", table, f"Bands are over {report.unit}s.")
+    return titled(f"{report.tuned[0].label}: {on}", table, f"Bands are over {report.unit}s.")
 
 
 def tuning_warnings(found: Tuned) -> list[str]:
@@ -328,10 +323,10 @@ def recommendation_line(result: Result) -> str:
 
 def section_table(shown: SectionTable) -> Group:
     """A table of a reproduced figure, its note below."""
-    table = _table(*shown.columns)
+    table = empty_table(*shown.columns)
     for row in shown.rows:
         table.add_row(*row)
-    return _titled(shown.title, table, shown.note)
+    return titled(shown.title, table, shown.note)
 
 
 def print_catalogue(section: str, console: Console) -> None:
@@ -362,11 +357,11 @@ def network_table(graph: Network, title: str) -> Group:
         "algebraic connectivity": f"{graph.algebraic_connectivity:.4g}",
         "diameter": f"{graph.diameter}" if connected else "infinite: not connected",
     }
-    table = _table("", "")
+    table = empty_table("", "")
     table.show_header = False
     for name, value in rows.items():
         table.add_row(name, value)
-    return _titled(title, table)
+    return titled(title, table)
 
 
 def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:
@@ -380,138 +375,10 @@ def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:
     }
     if fastest:
         rules["fastest"] = lambda: gossip.fastest(graph)
-    table = _table("gossip", "sigma2", "gap", f"C_W({horizon:,})")
+    table = empty_table("gossip", "sigma2", "gap", f"C_W({horizon:,})")
     for name, make in rules.items():
         matrix = make()
         table.add_row(
             name, f"{matrix.sigma2:.6f}", f"{matrix.gap:.4g}", f"{matrix.c_w(horizon):,.4g}"
         )
     return table
-
-
-def journal_lines(found: Summary) -> list[str]:
-    """Whose journal it is and how far its agent has come, a line each."""
-    held = "not open"
-    if found.process is not None:
-        held = f"opened by process {found.process}, which runs or was killed"
-    return [
-        f"{found.agent} (life {found.life}, {held}): {label(found.algorithm)}",
-        f"{counted(found.rounds, 'choice')}: {found.observed} observed, {found.expired} expired, "
-        f"{len(found.open)} open",
-        f"privacy: {guarantee(found.epsilon)}",
-    ]
-
-
-def journal_tables(found: Summary) -> list[Group | Table]:
-    """The leaves by arm, the open tickets and the ledger, as far as there are any."""
-    shown: list[Group | Table] = []
-    by_arm = {name: values for name, values in found.values.items()
-              if len(values) == len(found.arms)}  # fmt: skip
-    table = _table("arm", *by_arm)
-    for i, arm in enumerate(found.arms):
-        table.add_row(arm, *(f"{values[i]:.6g}" for values in by_arm.values()))
-    shown.append(table)
-    if others := found.values.keys() - by_arm.keys():
-        table = _table("leaf", "values")
-        for name in sorted(others):
-            table.add_row(name, ", ".join(f"{value:.6g}" for value in found.values[name]))
-        shown.append(table)
-    if found.open:
-        table = _table("open ticket", "arm", "probability", "age in s")
-        for ticket in found.open[:TICKETS]:
-            age = f"{ticket.age:,.1f}"
-            table.add_row(ticket.id, ticket.arm, f"{ticket.probability:.4g}", age)
-        of = f"the first {TICKETS} of {len(found.open)} open tickets; --json has all"
-        shown.append(_titled(of, table) if len(found.open) > TICKETS else table)
-    if found.edges:
-        table = _table("neighbour", "incarnation", "its incarnation", "flows", "largest flow")
-        for neighbour, edge in found.edges.items():
-            numbers = str(edge.incarnation), str(edge.other), str(edge.sequence)
-            table.add_row(neighbour, *numbers, f"{edge.largest_flow:.6g}")
-        shown.append(table)
-    return shown
-
-
-def status_lines(found: Mapping[str, Any]) -> list[str]:
-    """What an agent tells of itself, a line each."""
-    likeliest, baseline = max(found["probabilities"]), found.get("baseline")
-    return [
-        f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
-        f"{found['version']}; version {found['federation_version']} of the federation's file",
-        f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
-        f"{found['disagreement']:.3g}",
-        *([f"an apprentice: plays {baseline} each time"] if baseline else []),
-        f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
-        f"expired, {found['open_tickets']} open",
-        *_expiry_lines(found),
-        f"privacy: {guarantee(found.get('epsilon'))}",  # an older agent does not tell
-    ]
-
-
-def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
-    """When certificates expire, with a warning a month ahead."""
-    from fedbandits.live.expiry import DAY, MONTH, day
-
-    lines = []
-    for what, key in (("certificate", "certificate"), ("authority's certificate", "authority")):
-        end = found[f"{key}_expires"]
-        if end is None:
-            continue
-        left = end - found["time"]
-        when = f"expires on {day(end)}, in {left / DAY:,.0f} days"
-        if left <= 0:
-            when = f"expired on {day(end)}"
-        lines.append(f"{'warning: ' * (left < MONTH)}the {what} {when}")
-    return lines
-
-
-def neighbours_table(found: Mapping[str, Any]) -> Table:
-    """Who is there, and who is silent since when."""
-    table = _table("neighbour", "heard", "apart by", "refused", "why")
-    table.columns[-1].justify = "left"
-    for name, each in found["neighbours"].items():
-        silent, apart = each["silent_for"], each["disagreement"]
-        heard = "never" if silent is None else f"{silent:,.1f} s ago"
-        table.add_row(
-            name,
-            "has left" if each["left"] else heard,
-            "-" if apart is None else f"{apart:.3g}",
-            str(each["refused"]),
-            each.get("no_link") or each["last_refusal"] or "-",
-        )
-    return table
-
-
-def join_lines(file: Path, name: str, change: Change) -> list[str]:
-    """What an operator does once a member is in the file."""
-    return [
-        f"{name} is in {file}, which has version {change.after.version} now. Next:",
-        f"  fedbandits live keys {file} --add {name}",
-        f"  at {name}: its folder of the keys, {file.name} and an agent.toml; start its agent",
-        *_to_the_others(file, change),
-    ]
-
-
-def leave_lines(file: Path, name: str, change: Change) -> list[str]:
-    """What an operator does once a member is out of the file."""
-    return [
-        f"{name} is not in {file} any more, which has version {change.after.version} now. Next:",
-        f"  stop the agent of {name}",
-        *_to_the_others(file, change),
-    ]
-
-
-def _to_the_others(file: Path, change: Change) -> list[str]:
-    """Where a file has to be now, and where it can wait."""
-    old = [each for each in change.after.members if each in change.before.members]
-    rest = [each for each in old if each not in change.concerned]
-    lines = []
-    if change.concerned:
-        where = ", ".join(change.concerned)
-        lines.append(f"  copy {file.name} to {where}, and restart these agents, in any order")
-    if rest:
-        lines.append(
-            f"  copy {file.name} to {', '.join(rest)} too; their links are as before, and they "
-            "take it at their next start"
-        )
-    return lines

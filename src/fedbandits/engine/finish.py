@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Result:
     """The result, from a full record and the state after round T."""
-    from fedbandits.results.result import build_result
+    from fedbandits.results.building import build_result
 
     problem, gossip = game.problem, game.gossip
     after, seed = np.int32(problem.horizon + 1), np.uint32(game.seed)

@@ -220,7 +220,7 @@ def _portable(run: Run) -> Run:
 
 def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Result:
     """What was played, as a simulation records it."""
-    from fedbandits.results.result import build_result
+    from fedbandits.results.building import build_result
 
     problem, federation = rehearsal.problem, rehearsal.federation
     game.record.add(1, *_sums(played))

@@ -6,15 +6,15 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
 from fedbandits.common.files import atomic_path
 from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
+
+from .best_arm import BestArm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from fedbandits.problems.base import Problem
 
     from .bounds_table import BoundsTable
-    from .communication import Communication
-    from .record import Record
 
 FORMAT = 1
 """Version of the file layout. A file of another version is refused, never misread."""
@@ -44,42 +42,6 @@ DIMENSIONS = {
 """Of the variables that every result has; see `Result`."""
 
 ATTRIBUTES = {"config", "communication", "against"}
-
-
-class BestArm(NamedTuple):
-    """The arm with the least loss in hindsight, averaged over all rounds and agents.
-
-    Attributes:
-        arm: its name, or its number where arms have no names.
-        second: the next best.
-        gap: by how much the mean loss of the second is larger; 0 if both are as good.
-        agreement: the share of agents, in all runs, whose recommended arm it is.
-    """
-
-    arm: str | int
-    second: str | int
-    gap: float
-    agreement: float
-
-    @property
-    def lead(self) -> str:
-        """How far it is ahead, in words."""
-        if self.gap == 0:
-            return f"as good as {_called(self.second)}"
-        return f"its mean loss {self.gap:.3g} below {_called(self.second)}'s"
-
-    def __str__(self) -> str:
-        return (
-            f"{_called(self.arm)}, {self.lead}; recommended by {self.agreement:.0%} of agents and "
-            "runs"
-        )
-
-    def __repr__(self) -> str:
-        return f"BestArm({self})"
-
-
-def _called(arm: str | int) -> str:
-    return f"arm {arm}" if isinstance(arm, int) else arm
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,69 +461,6 @@ def load(path: str | Path) -> Result:
     if missing:
         raise ValueError(f"{source} lacks {', '.join(sorted(missing))}; it may be damaged")
     return Result(data)
-
-
-def build_result(
-    record: Record,
-    recommended: np.ndarray[Any, Any],
-    config: dict[str, Any],
-    sent: Communication,
-    against: Literal["current", "final"],
-    agent_names: tuple[str, ...] | None = None,
-    arm_names: tuple[str, ...] | None = None,
-    gossip: Gossip | None = None,
-    dates: np.ndarray[Any, Any] | None = None,
-) -> Result:
-    """A result from a finished record."""
-    import xarray as xr
-
-    runs, agents = recommended.shape
-    arms = record.arm_loss.shape[1]
-    own_losses = record.arm_loss.ndim == 3
-    # Along the runs too: one value for all, or one for each.
-    best = record.arm_loss.min(axis=1).reshape(len(record.times), -1)
-    spent = record.expected.mean(axis=1) + record.worst_excess
-    data = xr.Dataset(
-        {
-            "regret": (("run", "time"), (record.incurred - best).T),
-            "expected_regret": (("run", "time"), (record.expected - best).T),
-            "worst_regret": ("time", spent - best.mean(axis=1)),
-            "agent_regret": (("run", "agent"), record.agent_incurred - best[-1][:, None]),
-            "agent_expected_regret": (("run", "agent"), record.agent_expected - best[-1][:, None]),
-            "arm_loss": (
-                (("run", "time", "arm"), record.arm_loss.transpose(2, 0, 1))
-                if own_losses
-                else (("time", "arm"), record.arm_loss)
-            ),
-            **({"round_loss": _of_rounds(record)} if len(record.round_loss) else {}),
-            "arm_frequency": (
-                ("run", "time", "arm"),
-                (record.plays / record.times[:, None, None]).transpose(2, 0, 1),
-            ),
-            "recommended_arm": (("run", "agent"), recommended),
-        },
-        coords={
-            "run": np.arange(runs),
-            "time": record.times,
-            "agent": np.arange(agents) if agent_names is None else list(agent_names),
-            "arm": np.arange(arms) if arm_names is None else list(arm_names),
-            **({} if dates is None else {"date": ("time", dates[record.times - 1])}),
-        },
-        attrs={
-            "fedbandits_format": FORMAT,
-            "config": json.dumps(config),
-            "communication": json.dumps(sent._asdict()),
-            "against": "current",
-        },
-    )
-    return Result(data, gossip).against(against)
-
-
-def _of_rounds(record: Record) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:
-    """Dimensions and values of `round_loss`."""
-    if record.round_loss.ndim == 3:
-        return ("run", "round", "arm"), record.round_loss.transpose(2, 0, 1)
-    return ("round", "arm"), record.round_loss
 
 
 def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:

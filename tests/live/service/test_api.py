@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from fedbandits.cli.tables import status_lines
+from fedbandits.cli.live_tables import status_lines
 from fedbandits.live import Federation
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.records import Changes

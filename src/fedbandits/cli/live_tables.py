@@ -1,0 +1,150 @@
+"""What the commands for live agents print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedbandits.common.describe import label
+from fedbandits.privacy.response import guarantee
+
+from .tables import counted, empty_table, titled
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+    from fedbandits.live.journal.summary import Summary
+    from fedbandits.live.membership import Change
+
+TICKETS = 20
+"""Open tickets of a journal that a table shows."""
+
+
+def journal_lines(found: Summary) -> list[str]:
+    """Whose journal it is and how far its agent has come, a line each."""
+    held = "not open"
+    if found.process is not None:
+        held = f"opened by process {found.process}, which runs or was killed"
+    return [
+        f"{found.agent} (life {found.life}, {held}): {label(found.algorithm)}",
+        f"{counted(found.rounds, 'choice')}: {found.observed} observed, {found.expired} expired, "
+        f"{len(found.open)} open",
+        f"privacy: {guarantee(found.epsilon)}",
+    ]
+
+
+def journal_tables(found: Summary) -> list[Group | Table]:
+    """The leaves by arm, the open tickets and the ledger, as far as there are any."""
+    shown: list[Group | Table] = []
+    by_arm = {name: values for name, values in found.values.items()
+              if len(values) == len(found.arms)}  # fmt: skip
+    table = empty_table("arm", *by_arm)
+    for i, arm in enumerate(found.arms):
+        table.add_row(arm, *(f"{values[i]:.6g}" for values in by_arm.values()))
+    shown.append(table)
+    if others := found.values.keys() - by_arm.keys():
+        table = empty_table("leaf", "values")
+        for name in sorted(others):
+            table.add_row(name, ", ".join(f"{value:.6g}" for value in found.values[name]))
+        shown.append(table)
+    if found.open:
+        table = empty_table("open ticket", "arm", "probability", "age in s")
+        for ticket in found.open[:TICKETS]:
+            age = f"{ticket.age:,.1f}"
+            table.add_row(ticket.id, ticket.arm, f"{ticket.probability:.4g}", age)
+        of = f"the first {TICKETS} of {len(found.open)} open tickets; --json has all"
+        shown.append(titled(of, table) if len(found.open) > TICKETS else table)
+    if found.edges:
+        table = empty_table("neighbour", "incarnation", "its incarnation", "flows", "largest flow")
+        for neighbour, edge in found.edges.items():
+            numbers = str(edge.incarnation), str(edge.other), str(edge.sequence)
+            table.add_row(neighbour, *numbers, f"{edge.largest_flow:.6g}")
+        shown.append(table)
+    return shown
+
+
+def status_lines(found: Mapping[str, Any]) -> list[str]:
+    """What an agent tells of itself, a line each."""
+    likeliest, baseline = max(found["probabilities"]), found.get("baseline")
+    return [
+        f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
+        f"{found['version']}; version {found['federation_version']} of the federation's file",
+        f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
+        f"{found['disagreement']:.3g}",
+        *([f"an apprentice: plays {baseline} each time"] if baseline else []),
+        f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
+        f"expired, {found['open_tickets']} open",
+        *_expiry_lines(found),
+        f"privacy: {guarantee(found.get('epsilon'))}",  # an older agent does not tell
+    ]
+
+
+def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
+    """When certificates expire, with a warning a month ahead."""
+    from fedbandits.live.expiry import DAY, MONTH, day
+
+    lines = []
+    for what, key in (("certificate", "certificate"), ("authority's certificate", "authority")):
+        end = found[f"{key}_expires"]
+        if end is None:
+            continue
+        left = end - found["time"]
+        when = f"expires on {day(end)}, in {left / DAY:,.0f} days"
+        if left <= 0:
+            when = f"expired on {day(end)}"
+        lines.append(f"{'warning: ' * (left < MONTH)}the {what} {when}")
+    return lines
+
+
+def neighbours_table(found: Mapping[str, Any]) -> Table:
+    """Who is there, and who is silent since when."""
+    table = empty_table("neighbour", "heard", "apart by", "refused", "why")
+    table.columns[-1].justify = "left"
+    for name, each in found["neighbours"].items():
+        silent, apart = each["silent_for"], each["disagreement"]
+        heard = "never" if silent is None else f"{silent:,.1f} s ago"
+        table.add_row(
+            name,
+            "has left" if each["left"] else heard,
+            "-" if apart is None else f"{apart:.3g}",
+            str(each["refused"]),
+            each.get("no_link") or each["last_refusal"] or "-",
+        )
+    return table
+
+
+def join_lines(file: Path, name: str, change: Change) -> list[str]:
+    """What an operator does once a member is in the file."""
+    return [
+        f"{name} is in {file}, which has version {change.after.version} now. Next:",
+        f"  fedbandits live keys {file} --add {name}",
+        f"  at {name}: its folder of the keys, {file.name} and an agent.toml; start its agent",
+        *_to_the_others(file, change),
+    ]
+
+
+def leave_lines(file: Path, name: str, change: Change) -> list[str]:
+    """What an operator does once a member is out of the file."""
+    return [
+        f"{name} is not in {file} any more, which has version {change.after.version} now. Next:",
+        f"  stop the agent of {name}",
+        *_to_the_others(file, change),
+    ]
+
+
+def _to_the_others(file: Path, change: Change) -> list[str]:
+    """Where a file has to be now, and where it can wait."""
+    old = [each for each in change.after.members if each in change.before.members]
+    rest = [each for each in old if each not in change.concerned]
+    lines = []
+    if change.concerned:
+        where = ", ".join(change.concerned)
+        lines.append(f"  copy {file.name} to {where}, and restart these agents, in any order")
+    if rest:
+        lines.append(
+            f"  copy {file.name} to {', '.join(rest)} too; their links are as before, and they "
+            "take it at their next start"
+        )
+    return lines

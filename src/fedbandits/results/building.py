@@ -1,0 +1,79 @@
+"""A result, from what was recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .result import FORMAT, Result
+
+if TYPE_CHECKING:
+    from fedbandits.gossip.base import Gossip
+
+    from .communication import Communication
+    from .record import Record
+
+
+def build_result(
+    record: Record,
+    recommended: np.ndarray[Any, Any],
+    config: dict[str, Any],
+    sent: Communication,
+    against: Literal["current", "final"],
+    agent_names: tuple[str, ...] | None = None,
+    arm_names: tuple[str, ...] | None = None,
+    gossip: Gossip | None = None,
+    dates: np.ndarray[Any, Any] | None = None,
+) -> Result:
+    """A result from a finished record."""
+    import xarray as xr
+
+    runs, agents = recommended.shape
+    arms = record.arm_loss.shape[1]
+    own_losses = record.arm_loss.ndim == 3
+    # Along the runs too: one value for all, or one for each.
+    best = record.arm_loss.min(axis=1).reshape(len(record.times), -1)
+    spent = record.expected.mean(axis=1) + record.worst_excess
+    data = xr.Dataset(
+        {
+            "regret": (("run", "time"), (record.incurred - best).T),
+            "expected_regret": (("run", "time"), (record.expected - best).T),
+            "worst_regret": ("time", spent - best.mean(axis=1)),
+            "agent_regret": (("run", "agent"), record.agent_incurred - best[-1][:, None]),
+            "agent_expected_regret": (("run", "agent"), record.agent_expected - best[-1][:, None]),
+            "arm_loss": (
+                (("run", "time", "arm"), record.arm_loss.transpose(2, 0, 1))
+                if own_losses
+                else (("time", "arm"), record.arm_loss)
+            ),
+            **({"round_loss": _of_rounds(record)} if len(record.round_loss) else {}),
+            "arm_frequency": (
+                ("run", "time", "arm"),
+                (record.plays / record.times[:, None, None]).transpose(2, 0, 1),
+            ),
+            "recommended_arm": (("run", "agent"), recommended),
+        },
+        coords={
+            "run": np.arange(runs),
+            "time": record.times,
+            "agent": np.arange(agents) if agent_names is None else list(agent_names),
+            "arm": np.arange(arms) if arm_names is None else list(arm_names),
+            **({} if dates is None else {"date": ("time", dates[record.times - 1])}),
+        },
+        attrs={
+            "fedbandits_format": FORMAT,
+            "config": json.dumps(config),
+            "communication": json.dumps(sent._asdict()),
+            "against": "current",
+        },
+    )
+    return Result(data, gossip).against(against)
+
+
+def _of_rounds(record: Record) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:
+    """Dimensions and values of `round_loss`."""
+    if record.round_loss.ndim == 3:
+        return ("run", "round", "arm"), record.round_loss.transpose(2, 0, 1)
+    return ("round", "arm"), record.round_loss
