@@ -156,3 +156,10 @@ def handshake(
         context.wrap_socket(connection, server_hostname=called) as link,
     ):
         yield link
+
+
+def server(own: Path) -> ssl.SSLContext:
+    """Someone who listens under these keys, and asks nobody who it is."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own / "cert.pem", own / "key.pem")
+    return context
