@@ -174,8 +174,11 @@ def best_pair(
     players = [fb.FedExp3(rate, EXPLORATION, memory=memory) for memory, rate in pairs]
     total = np.zeros(len(pairs))
     for seed in seeds:
-        results = play_together(case.make(seed), players, gossip, 1, seed, "float32", False)
-        total += [at_end(result).mean() for result in results]
+        problem = case.make(seed)
+        total += [
+            at_end(result).mean()
+            for result in play_together(problem, players, gossip, 1, seed, "float32", False)
+        ]
     return pairs[int(np.argmin(total))]
 
 

@@ -59,7 +59,8 @@ def apart(
     """d_v, uniform, centred over the agents and scaled to at most `spread`: `[N, K]`."""
     drawn = rng.uniform(-1, 1, (agents, arms))
     drawn -= drawn.mean(axis=0)
-    return spread * drawn / np.abs(drawn).max()
+    scaled: np.ndarray[Any, np.dtype[np.float64]] = spread * drawn / np.abs(drawn).max()
+    return scaled
 
 
 def disagreement(

@@ -79,7 +79,7 @@ def switching_at_random(
     for name, mean in (("best", best), ("other", other)):
         checks.unit_interval(mean, name)
     rng = np.random.default_rng(checks.seed32(seed))
-    later = 2 + np.sort(rng.choice(horizon - 1, changes, replace=False)) if changes else []
+    later = 2 + np.sort(rng.choice(horizon - 1, changes, replace=False))
     # To another arm each time: on by 1 to K - 1 places.
     steps = rng.integers(1, arms, changes + 1)
     order = steps.cumsum() % arms
