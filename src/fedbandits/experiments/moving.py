@@ -61,18 +61,16 @@ class Sizes:
     Attributes:
         moving: cases whose best arm moves.
         still: cases whose best arm stays.
-        draws: of the losses to judge on, and as many others, at most `tuning`, to choose on.
-        tuning: draws to choose on.
-        again: runs of each draw when judging.
+        draws: of the losses to judge on, each with its own randomness of the agents.
+        tuning: other draws to choose on, no more than `draws`.
         memories: in rounds, of which the best is chosen for each moving case.
         rates: constants, likewise.
     """
 
     moving: tuple[Case, ...]
     still: tuple[Case, ...]
-    draws: int = 12
+    draws: int = 24
     tuning: int = 6
-    again: int = 2
     memories: tuple[float, ...] = MEMORIES
     rates: tuple[float, ...] = RATES
 
@@ -86,7 +84,7 @@ def quick() -> Sizes:
     """A few small cases, few draws, a coarse grid."""
     few = moving_cases.few()
     moving, still = (tuple(c for c in few if c.moves is moves) for moves in (True, False))
-    return Sizes(moving, still, 2, 1, 1, memories=(100.0, FOREVER), rates=(0.03, 0.3))
+    return Sizes(moving, still, 2, 1, memories=(100.0, FOREVER), rates=(0.03, 0.3))
 
 
 class Played(NamedTuple):
@@ -126,9 +124,9 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
             "pairs": f"{count} for each moving case, memories {_listed(sizes.memories)}, rates "
             f"{len(sizes.rates)} from {sizes.rates[0]:g} to {sizes.rates[-1]:g}",
             "exploration": f"{EXPLORATION}, the same throughout",
-            "seeds": f"{sizes.draws} draws of the losses, {sizes.again} runs of each, to judge, "
-            f"seeds {seeds.judging[0]} on; {len(seeds.tuning[: sizes.tuning])} others to choose "
-            f"the pair, seeds {seeds.tuning[0]} on",
+            "seeds": f"{sizes.draws} draws of the losses and agents to judge, seeds "
+            f"{seeds.judging[0]} on; {len(seeds.tuning[: sizes.tuning])} others to choose the "
+            f"pair, seeds {seeds.tuning[0]} on",
         },
     )
     with section.timed(f"{len(sizes.moving) + len(sizes.still)} cases"):
@@ -157,7 +155,7 @@ def play_case(case: Case, sizes: Sizes, seeds: Seeds) -> Played:
     memory, rate = best_pair(case, pairs, gossip, seeds.tuning[: sizes.tuning])
     problems = [case.make(seed) for seed in seeds.judging]
     players = contenders() | {BEST: fb.FedExp3(rate, EXPLORATION, memory=memory)}
-    regret, uniform = judged(case, problems, players, gossip, seeds.judging[0], sizes.again)
+    regret, uniform = judged(case, problems, players, gossip, seeds.judging[0])
     return Played(case, memory, rate, rate in (sizes.rates[0], sizes.rates[-1]), regret, uniform)
 
 
@@ -188,9 +186,8 @@ def judged(
     players: dict[str, AnyAlgorithm],
     gossip: fb.Gossip,
     seed: int,
-    runs: int,
 ) -> tuple[dict[str, Floats], Floats]:
-    """Regret at T of every player, mean over agents and runs, and uniform play's: `[D]`."""
+    """Regret at T of every player, mean over agents, and uniform play's: `[D]`."""
     from fedbandits.engine.several_draws import simulate_draws
 
     regret: dict[str, Floats] = {}
@@ -198,7 +195,7 @@ def judged(
     for label, player in players.items():
         # The losses are the same for all: the first keeps those of every round.
         wanted = above is None and case.moves
-        found = simulate_draws(problems, player, gossip, runs=runs, seed=seed, rounds=wanted)
+        found = simulate_draws(problems, player, gossip, seed=seed, rounds=wanted)
         found = found.isel(time=-1)
         by_arm = found["arm_loss"].to_numpy()
         fixed = by_arm.min(axis=1)
