@@ -9,7 +9,7 @@ Losses, networks and sizes stand in `moving_cases`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -183,7 +183,7 @@ def best_pair(
 def judged(
     case: Case,
     problems: Sequence[fb.problems.Problem],
-    players: dict[str, AnyAlgorithm],
+    players: Mapping[str, AnyAlgorithm],
     gossip: fb.Gossip,
     seed: int,
 ) -> tuple[dict[str, Floats], Floats]:
