@@ -84,7 +84,7 @@ def mean_ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Interval:
     if not np.isfinite(found[0]):
         return Interval(np.nan, np.nan, np.nan)
     low, high = np.quantile(found[1:], [0.025, 0.975])
-    return Interval(*(float(np.exp(log)) for log in (found[0], low, high)))
+    return Interval(*(round(float(np.exp(log)), 6) for log in (found[0], low, high)))
 
 
 def resamples(draws: int, seed: int = 0) -> npt.NDArray[np.int64]:

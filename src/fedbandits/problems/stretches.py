@@ -121,8 +121,8 @@ def newcomer(
 
     Example:
         >>> problem = newcomer(agents=3, arms=5, horizon=300)
-        >>> problem.starts.tolist(), [float(row.min().round(3)) for row in problem.means]
-        ([1, 201], [0.3, 0.1])
+        >>> problem.starts.tolist(), [f"{row.min():.1f}" for row in problem.means]
+        ([1, 201], ['0.3', '0.1'])
     """
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     checks.whole(horizon, "horizon", least=2)
