@@ -393,11 +393,13 @@ PICTURE = Picture(
     "What following a best arm that moves is worth, and what being ready for it costs where it "
     "stays. Up: regret above the best sequence over that of the best pair (memory, constant rate) "
     "of each case. Right: regret above the best arm over that of FedExp3(), which never forgets. "
-    "Geometric means over cases, bars 95%, over draws of the losses. Dashed: the goals, met by who "
-    "lies below and to the left.",
+    "Geometric means over cases, bars 95%, over draws of the losses. The line: from the shortest "
+    "memory to one without end. Dashed: the goals, met by who lies below and to the left.",
     "One point for each contender: its ratio where the best arm stays to the right, where it moves "
     "upwards.",
 )
+TICKS = (0.3, 0.5, 0.7, 1, 1.25, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
+"""Of ratios, on log axes that may be short."""
 
 
 def draw(moving: Sequence[Played], still: Sequence[Played]) -> Figure:
@@ -405,8 +407,13 @@ def draw(moving: Sequence[Played], still: Sequence[Played]) -> Figure:
     from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
 
     ax = new_axes()
-    for i, label in enumerate(_labels(moving)):
-        y, x = ratio(moving, label, BEST), ratio(still, label, PLAIN)
+    points = {
+        label: (ratio(still, label, PLAIN), ratio(moving, label, BEST)) for label in _labels(moving)
+    }
+    memories = [points[label] for label in points if label.startswith("FedExp3(memory")]
+    curve = [(x.mean, y.mean) for x, y in [*memories, points[PLAIN]]]
+    ax.plot(*zip(*curve, strict=True), color="0.7", lw=1, zorder=0)
+    for i, (label, (x, y)) in enumerate(points.items()):
         ax.errorbar(
             x.mean,
             y.mean,
@@ -420,6 +427,10 @@ def draw(moving: Sequence[Played], still: Sequence[Played]) -> Figure:
     ax.axhline(GOAL_MOVING, color="0.5", ls="--", lw=0.8, zorder=0)
     ax.axvline(GOAL_STILL, color="0.5", ls="--", lw=0.8, zorder=0)
     plain_log(ax)
+    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+        shown = [tick for tick in TICKS if limits[0] <= tick <= limits[1]]
+        axis.set_ticks(shown, [f"{tick:g}" for tick in shown])
+        axis.set_ticks([], minor=True)
     ax.set_xlabel("the best arm stays: regret / FedExp3()'s")
     ax.set_ylabel("it moves: regret / best pair's")
     legend_below(ax)
