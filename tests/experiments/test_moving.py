@@ -159,7 +159,7 @@ def test_the_picture_is_readable() -> None:
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [PLAIN, TRACKER]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["1.25", "1.5", "2", "3"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1.5", "2", "3"]
     containers: list[Any] = ax.containers
     at = [(each.lines[0].get_xdata()[0], each.lines[0].get_ydata()[0]) for each in containers]
     assert at == [pytest.approx((1.0, 4.0)), pytest.approx((1.1, 1.2))]

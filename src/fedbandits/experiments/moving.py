@@ -398,7 +398,7 @@ PICTURE = Picture(
     "One point for each contender: its ratio where the best arm stays to the right, where it moves "
     "upwards.",
 )
-TICKS = (0.3, 0.5, 0.7, 1, 1.25, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
+TICKS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
 """Of ratios, on log axes that may be short."""
 
 
