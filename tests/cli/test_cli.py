@@ -355,12 +355,16 @@ def test_what_goes_beyond_the_paper_is_done_by_name(
 
         return play
 
-    parts = {name: part(name) for name in ("one", "horizons")}
+    parts = {name: part(name) for name in ("one", "suite", "moving", "horizons")}
     monkeypatch.setattr(experiments, "REGISTRY", parts)
     assert call("reproduce", "--out", tmp_path).exit_code == 0
     assert done == ["one"]
     assert call("reproduce", "horizons", "--out", tmp_path).exit_code == 0
     assert done == ["one", "horizons"]
+    assert call("reproduce", "suite", "--out", tmp_path).exit_code == 0
+    assert done[2:] == ["suite", "moving"]  # the suite has two parts
+    assert call("reproduce", "moving", "--out", tmp_path).exit_code == 0
+    assert done[4:] == ["moving"]
 
 
 def test_data_says_where_the_zip_is(tmp_path: Path) -> None:

@@ -159,6 +159,20 @@ def test_times_are_rounds_in_order(times: list[int]) -> None:
 
 
 @pytest.mark.slow
+def test_the_losses_of_every_round_are_kept_where_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunk_sizes, "MOST_ROUNDS", 105)  # in more than one chunk
+    draws = [PROBLEM, PROBLEM.redraw(6)]
+    found = simulate_draws(draws, fb.FedExp3(), GOSSIP, times=[50, 210], rounds=True)
+    assert found["round_loss"].dims == ("draw", "round", "arm")
+    for d, problem in enumerate(draws):
+        losses = problem.block(1, 210).mean(axis=1)
+        np.testing.assert_allclose(found["round_loss"][d], losses, atol=1e-6)
+    assert "round_loss" not in simulate_draws(draws, fb.FedExp3(), GOSSIP)
+
+
+@pytest.mark.slow
 def test_draws_make_no_curves_that_nobody_reads() -> None:
     found: list[Any] = []
     with interrupts.calm(), precision("float32"):

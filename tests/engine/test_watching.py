@@ -229,9 +229,11 @@ def test_algorithms_played_together_are_as_alone() -> None:
 def test_draws_played_together_are_as_alone() -> None:
     problems = [CROWDED.redraw(seed) for seed in (5, 6)]
     found = simulate_draws(
-        problems, fb.FedExp3(0.3), GOSSIP, times=[20, ROUNDS], runs=2, dtype="float64"
+        problems, fb.FedExp3(0.3), GOSSIP, times=[20, ROUNDS], runs=2, dtype="float64", rounds=True
     )
     assert found["arm_loss"].dims == ("time", "draw", "arm", "run")
+    total = found["round_loss"].sum("round").transpose("draw", "arm", "run")
+    np.testing.assert_allclose(total, found["arm_loss"].isel(time=-1), atol=1e-9)
     for d, problem in enumerate(problems):
         alone = fb.simulate(problem, fb.FedExp3(0.3), GOSSIP, runs=2, seed=d, dtype="float64")
         last = found.isel(draw=d, time=-1)

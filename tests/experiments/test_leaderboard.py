@@ -143,10 +143,22 @@ def test_what_was_chosen_in_view_of_the_families_is_said_beside_the_numbers() ->
     assert all("was chosen with these families, among others, in view" in words for words in said)
     # Who has that rate is who is named.
     named = [name for name, rate in rates().items() if rate == fb.schedules.small_loss()]
-    assert named == ["FedExp3", "Exp3", "AcceleratedFedExp3"]
+    assert sorted(named) == ["AcceleratedFedExp3", "Exp3", "FedExp3", "TrackingFedExp3"]
     assert all(
         f"{name} " in leaderboard.IN_VIEW or f"{name}, " in leaderboard.IN_VIEW for name in named
     )
+
+
+def test_who_adds_noise_is_on_the_board_with_what_it_guarantees() -> None:
+    noised = [name for name, kind in leaderboard.players().items() if kind.guarantee is not None]
+    assert noised == ["PrivateFedExp3", "HeldFedExp3"]
+    entries, costs = by_hand()
+    assert "adds noise" not in leaderboard.board(entries, costs, "").note
+    entries += [entry(name) for name in noised]
+    note = leaderboard.board(entries, costs | dict.fromkeys(noised, costs["FedExp3"]), "").note
+    for name, what in zip(noised, ("the arm and the loss", "the losses"), strict=True):
+        assert f"{name} adds noise: ε = 1 per round for {what} of one agent (event level)" in note
+    assert note.count("all other agents collude") == 2
 
 
 def rates() -> dict[str, Any]:

@@ -22,7 +22,7 @@ def reproduce(
         typer.Argument(
             metavar="PART",
             help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
-            "each: suite, leaderboard, horizons, linear, live, leaks, robustness.",
+            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, robustness.",
         ),
     ] = None,
     runs: Annotated[
@@ -56,7 +56,7 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from fedbandits.experiments import BEYOND, REGISTRY, Options, run_part
+    from fedbandits.experiments import BEYOND, REGISTRY, WITH, Options, run_part
     from fedbandits.experiments.report import write_report
 
     out = out or (Path("out/quick") if quick else Path("out"))
@@ -64,6 +64,8 @@ def reproduce(
     chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
     if what is None:
         chosen = {name: part for name, part in chosen.items() if name not in BEYOND}
+    else:
+        chosen |= {name: REGISTRY[name] for name in WITH.get(what, ())}
     # What can be refused is refused before the runs rather than after them.
     options.check(chosen)
     if not force:

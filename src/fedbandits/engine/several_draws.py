@@ -36,6 +36,7 @@ def simulate_draws(
     dtype: DType = "float32",
     privacy: RandomisedResponse | None = None,
     liars: Liars | None = None,
+    rounds: bool = False,
 ) -> xr.Dataset:
     """What `simulate` finds for each of several problems, batched into one compiled program.
 
@@ -52,11 +53,12 @@ def simulate_draws(
         dtype: `float32` or `float64`.
         privacy: as in `simulate`.
         liars: as in `simulate`.
+        rounds: keep the losses of every round too, from which best sequences of arms follow.
 
     Returns:
         `regret` and `expected_regret`, `[time, draw, run, agent]`, and `arm_loss`,
         `[time, draw, arm]`, or `[time, draw, arm, run]` of problems that watch; what is of liars is
-        NaN.
+        NaN. With `rounds`, `round_loss` `[draw, round, arm]`, or `[draw, round, arm, run]`.
     """
     import xarray as xr
 
@@ -77,7 +79,7 @@ def simulate_draws(
             liars=liars,
         )
         batch = batch_of_draws(first, problems)
-        sums = _Sums(first.algorithm, problems, ends)
+        sums = _Sums(first.algorithm, problems, ends, keep=rounds)
         play_chunks(batch, progress=False, enough=ends[-1], ends=ends, record=sums.add)
     incurred, expected, arm_loss = (np.array(values) for values in zip(*sums.seen, strict=True))
     for totals in (incurred, expected):
@@ -85,23 +87,31 @@ def simulate_draws(
     watched = problems[0].adaptive  # then every run has losses of its own, `[time, D, K, R]`
     best = arm_loss.min(axis=2)[..., None] if watched else arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")
-    return xr.Dataset(
-        {
-            "regret": (by_agent, incurred - best),
-            "expected_regret": (by_agent, expected - best),
-            "arm_loss": (("time", "draw", "arm", *["run"] * watched), arm_loss),
-        },
-        coords={"time": ends},
-    )
+    of_arms = ("arm", *["run"] * watched)
+    found = {
+        "regret": (by_agent, incurred - best),
+        "expected_regret": (by_agent, expected - best),
+        "arm_loss": (("time", "draw", *of_arms), arm_loss),
+    }
+    if rounds:
+        found["round_loss"] = (("draw", "round", *of_arms), np.concatenate(sums.rounds, axis=1))
+    return xr.Dataset(found, coords={"time": ends})
 
 
 class _Sums:
-    """Losses so far, in float64, in all draws at once; no curve is kept."""
+    """Losses so far, in float64, in all draws at once; of curves at most those of the arms."""
 
     def __init__(
-        self, algorithm: AnyAlgorithm, problems: Sequence[Problem], ends: Sequence[int]
+        self,
+        algorithm: AnyAlgorithm,
+        problems: Sequence[Problem],
+        ends: Sequence[int],
+        *,
+        keep: bool,
     ) -> None:
-        self._algorithm, self._problems, self._ends = algorithm, problems, ends
+        self._algorithm, self._problems, self._ends, self._keep = algorithm, problems, ends, keep
+        self.rounds: list[np.ndarray[Any, Any]] = []
+        """If kept, the losses of the arms in the rounds of each chunk, `[D, C, K]`."""
         self._so_far: tuple[np.ndarray[Any, Any], ...] = (np.zeros(()),) * 3
         self.seen: list[tuple[np.ndarray[Any, Any], ...]] = []
         """At each end: `[D, R, N]` incurred and expected, `[D, K]` of the arms."""
@@ -113,6 +123,8 @@ class _Sums:
             refuse_invalid(self._problems[draw], first, part)
         refuse_nan(self._algorithm, first, np.concatenate(curves.expected, axis=1))
         rounds = curves.valid.shape[1]
+        if self._keep:
+            self.rounds.append(curves.arm_loss)
         arm_loss = curves.arm_loss.sum(axis=1, dtype=np.float64)
         added = (totals.incurred, totals.expected, arm_loss)
         self._so_far = tuple(old + new for old, new in zip(self._so_far, added, strict=True))

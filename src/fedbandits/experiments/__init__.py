@@ -10,6 +10,7 @@ from . import (
     leaks,
     linear,
     live,
+    moving,
     robustness,
     suite,
     theory,
@@ -21,6 +22,7 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "figure2": figure2.reproduce,
     "theory": theory.reproduce,
     "suite": suite.reproduce,
+    "moving": moving.reproduce,
     "leaderboard": leaderboard.reproduce,
     "horizons": horizons.reproduce,
     "linear": linear.reproduce,
@@ -30,12 +32,16 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
 }
 """What `fedbandits reproduce` can do."""
 
-BEYOND = ("suite", "leaderboard", "horizons", "linear", "live", "leaks", "robustness")
+WITH = {"suite": ("moving",)}
+"""Parts that are done with another, and alone by their own name."""
+
+BEYOND = ("suite", "moving", "leaderboard", "horizons", "linear", "live", "leaks", "robustness")
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
     "BEYOND",
     "REGISTRY",
+    "WITH",
     "Options",
     "Section",
     "figure1",
@@ -45,6 +51,7 @@ __all__ = [
     "leaks",
     "linear",
     "live",
+    "moving",
     "robustness",
     "run_part",
     "suite",

@@ -33,14 +33,11 @@ NETWORK = "grid"
 """Where bytes and time are measured."""
 LEFT_OUT = {
     "LinearBlockGossip": "arms of the suite are no vectors; see `fedbandits reproduce linear`",
-    "TrackingFedExp3": "it is made for a best arm that changes, and measured against that",
-    "PrivateFedExp3": "its regret is that of its ε, which the others do not have",
-    "HeldFedExp3": "its regret is that of its ε, which the others do not have",
 }
 """Who is not on the board, and why."""
 IN_VIEW = (
-    "The default rate of FedExp3, AcceleratedFedExp3 and Exp3 was chosen with these families, "
-    "among others, in view; other defaults were not."
+    "The default rate of FedExp3, AcceleratedFedExp3, TrackingFedExp3 and Exp3 was chosen with "
+    "these families, among others, in view; other defaults were not."
 )
 """Said with the findings and with the board, so that no page has them without it."""
 
@@ -334,9 +331,22 @@ def board(
         f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {horizon:,} "
         f"rounds there, beside others, on {device}. {IN_VIEW} "
         "FedHedge sees the losses of all arms. Exp3Coop and DelayedFTRL are made for agents who "
-        "see the same losses: here, at most on average, in families 1, 4 and 5."
+        "see the same losses: here, at most on average, in families 1, 4 and 5. TrackingFedExp3 is "
+        "made for a best arm that moves, with families of its own: `fedbandits reproduce moving`. "
+        f"{promises(costs)}"
     )
     return Table("The board", columns, rows, note)
+
+
+def promises(names: Iterable[str]) -> str:
+    """Whose noise guarantees what, with ε, unit and adversary, in a sentence for each."""
+    kinds: dict[str, AnyAlgorithm] = {n: fb.algorithms.REGISTRY[n]() for n in names}
+    said = [
+        f"{name} adds noise: {kind.guarantee.format(epsilon=f'{kind.epsilon:g}')}."  # type: ignore[attr-defined]
+        for name, kind in kinds.items()
+        if kind.guarantee is not None
+    ]
+    return " ".join(said)
 
 
 def by_family(entries: list[Entry]) -> Table:

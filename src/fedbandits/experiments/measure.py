@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-__all__ = ["Interval", "curves", "exponent", "in_threads", "interval", "resamples", "span"]
+Floats = npt.NDArray[np.float64]
+
+__all__ = [
+    "Interval",
+    "curves",
+    "exponent",
+    "in_threads",
+    "interval",
+    "mean_ratio",
+    "resamples",
+    "span",
+]
 
 BOOTSTRAPS = 2000
 
@@ -49,6 +60,31 @@ def exponent(x: npt.ArrayLike, samples: npt.ArrayLike, seed: int = 0) -> Interva
     slopes = np.polyfit(np.log(np.asarray(x, np.float64)), np.log(means), 1)[0]
     low, high = np.quantile(slopes[1:], [0.025, 0.975])
     return Interval(*(round(float(slope), 6) for slope in (slopes[0], low, high)))
+
+
+def mean_ratio(pairs: Sequence[tuple[Floats, Floats]]) -> Interval:
+    """The geometric mean over cases of E[a] / E[b], with a 95% bootstrap interval over draws.
+
+    Args:
+        pairs: a and b of each case in each draw, `[D]`; all cases have the same draws resampled.
+
+    Returns:
+        the mean and its interval; NaN where a mean is not positive and has no logarithm.
+
+    Example:
+        >>> mean_ratio([(np.array([2.0]), np.array([1.0])), (np.array([1.0]), np.array([8.0]))])
+        Interval(mean=0.5, low=0.5, high=0.5)
+    """
+    draws = len(pairs[0][0])
+    # Every draw once in the first row, as often as it was drawn in the others.
+    chosen = np.vstack([np.arange(draws), resamples(draws)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = [np.log(a[chosen].mean(axis=1)) - np.log(b[chosen].mean(axis=1)) for a, b in pairs]
+    found = np.mean(logs, axis=0)
+    if not np.isfinite(found[0]):
+        return Interval(np.nan, np.nan, np.nan)
+    low, high = np.quantile(found[1:], [0.025, 0.975])
+    return Interval(*(round(float(np.exp(log)), 6) for log in (found[0], low, high)))
 
 
 def resamples(draws: int, seed: int = 0) -> npt.NDArray[np.int64]:

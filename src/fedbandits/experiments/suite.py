@@ -18,7 +18,7 @@ import numpy.typing as npt
 import fedbandits as fb
 
 from .figure1 import EXPLORATION, LEARNING_RATE
-from .measure import Interval, in_threads, interval, resamples, span
+from .measure import Interval, in_threads, interval, mean_ratio, span
 from .section import Options, Picture, Section, Table
 
 if TYPE_CHECKING:
@@ -267,27 +267,12 @@ def regret_of(
 
 def ratio(case: Case, label: str) -> Interval:
     """Regret over that of the best constant, with a 95% bootstrap interval over draws."""
-    over, under = case.regret[label], case.regret[BEST]
-    again = resamples(len(over))
-    ratios = over[again].mean(axis=1) / under[again].mean(axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return Interval(float(over.mean() / under.mean()), float(low), float(high))
+    return mean_ratio([(case.regret[label], case.regret[BEST])])
 
 
 def geometric_mean(cases: list[Case], label: str) -> Interval:
     """Of the ratios of several cases, with a 95% bootstrap interval over draws."""
-
-    def logs(draws: npt.NDArray[np.int64]) -> Floats:
-        means = [
-            np.log(c.regret[label][draws].mean(axis=-1) / c.regret[BEST][draws].mean(axis=-1))
-            for c in cases
-        ]
-        result: Floats = np.mean(means, axis=0)
-        return result
-
-    draws = len(cases[0].uniform)
-    low, high = np.exp(np.quantile(logs(resamples(draws)), [0.025, 0.975]))
-    return Interval(float(np.exp(logs(np.arange(draws)))), float(low), float(high))
+    return mean_ratio([(case.regret[label], case.regret[BEST]) for case in cases])
 
 
 def excess(case: Case, label: str) -> Interval:

@@ -8,6 +8,7 @@ from .cache import warming_cache
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
 from .crowd import crowded
 from .delayed import delayed_experts
+from .drifting import drifting
 from .favourite import hit_favourite
 from .function import from_function
 from .heterogeneous import heterogeneous
@@ -15,13 +16,19 @@ from .linear import linear
 from .movielens import movielens, movielens_generated
 from .scaling import scaled
 from .stored import from_tensor
+from .stretches import newcomer, switching_at_random
 from .table import from_table
+from .turns import taking_turns
 
 REGISTRY: dict[str, Callable[..., Problem]] = {
     "activated_bernoulli": activated_bernoulli,
     "fixed_activation": fixed_activation,
     "bernoulli": bernoulli,
     "switching": switching,
+    "switching_at_random": switching_at_random,
+    "taking_turns": taking_turns,
+    "drifting": drifting,
+    "newcomer": newcomer,
     "heterogeneous": heterogeneous,
     "delayed_experts": delayed_experts,
     "linear": linear,
@@ -45,6 +52,7 @@ __all__ = [
     "bernoulli",
     "crowded",
     "delayed_experts",
+    "drifting",
     "fixed_activation",
     "from_function",
     "from_table",
@@ -54,7 +62,10 @@ __all__ = [
     "linear",
     "movielens",
     "movielens_generated",
+    "newcomer",
     "scaled",
     "switching",
+    "switching_at_random",
+    "taking_turns",
     "warming_cache",
 ]

@@ -62,6 +62,10 @@ class Coins(Seeded):
         """Never: a coin is in [0, 1]."""
         return "never"
 
+    def coins(self, t: Array, means: Array) -> Array:
+        """The coins of round t, independent, with these means: `[N, K]`."""
+        return _coins(_words(self.seed, t, (self.agents, self.arms)), means)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bernoulli(Coins):
@@ -76,7 +80,7 @@ class Bernoulli(Coins):
 
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
-        return _coins(_words(self.seed, t, (self.agents, self.arms)), self.means)
+        return self.coins(t, self.means)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,8 +130,7 @@ class Switching(Coins):
             t <= wide, (t - 1) // (length + 1), extra + (t - 1 - wide) // max(length, 1)
         )
         arm = jnp.asarray(self.best_arms)[part]
-        means = jnp.where(jnp.arange(self.arms) == arm, self.best, self.other)
-        return _coins(_words(self.seed, t, (self.agents, self.arms)), means)
+        return self.coins(t, jnp.where(jnp.arange(self.arms) == arm, self.best, self.other))
 
 
 @checks.explained

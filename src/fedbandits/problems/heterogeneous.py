@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedbandits.common import checks
@@ -46,8 +48,41 @@ def heterogeneous(
     if spread + gap > 0.5:
         raise ValueError(f"spread + gap must be at most 1/2, not {spread} + {gap}")
     rng = np.random.default_rng(checks.seed32(seed))
-    apart = rng.uniform(-1, 1, (agents, arms))
-    apart -= apart.mean(axis=0)
-    means = 0.5 + spread * apart / np.abs(apart).max()
+    means = 0.5 + apart(rng, agents, arms, spread)
     means[:, rng.integers(arms)] -= gap
     return bernoulli(means.clip(0, 1), horizon, seed=seed)  # rounding may end below 0
+
+
+def apart(
+    rng: np.random.Generator, agents: int, arms: int, spread: float
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """d_v, uniform, centred over the agents and scaled to at most `spread`: `[N, K]`."""
+    drawn = rng.uniform(-1, 1, (agents, arms))
+    drawn -= drawn.mean(axis=0)
+    scaled: np.ndarray[Any, np.dtype[np.float64]] = spread * drawn / np.abs(drawn).max()
+    return scaled
+
+
+def disagreement(
+    rng: np.random.Generator, agents: int, arms: int, spread: float, means: tuple[float, ...]
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """What is added to means that are the same for all, `[N, K]`; `[1, 1]` where nothing is.
+
+    Args:
+        rng: draws it.
+        agents: N.
+        arms: K.
+        spread: how far an agent's mean is from the average at most.
+        means: the averages, all of which must stay in [0, 1].
+    """
+    checks.unit_interval(spread, "spread")
+    if spread == 0:
+        return np.zeros((1, 1), np.float32)
+    checks.whole(agents, "agents", least=2)
+    low, high = min(means) - spread, max(means) + spread
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"spread is {spread}, so that means lie between {low:.3g} and {high:.3g}; losses must "
+            "be in [0, 1]"
+        )
+    return apart(rng, agents, arms, spread).astype(np.float32)

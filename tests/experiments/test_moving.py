@@ -1,0 +1,256 @@
+"""A best arm that moves: the cases, the yardsticks, the fairness, and a verdict that can fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fedbandits as fb
+from fedbandits import tuning
+from fedbandits.algorithms.base import Setting
+from fedbandits.engine import several_draws
+from fedbandits.engine.batch import alike
+from fedbandits.experiments import Options, moving, moving_cases
+from fedbandits.experiments.measure import mean_ratio
+from fedbandits.experiments.moving import BEST, FOREVER, PLAIN, TRACKER, Played
+from fedbandits.experiments.moving_cases import Case
+from fedbandits.experiments.suite import fresh_seeds
+
+EVERY = (*moving_cases.tracking(), *moving_cases.stationary())
+
+
+def test_the_cases_are_as_many_and_as_large_as_they_should_be() -> None:
+    assert [len(moving_cases.tracking()), len(moving_cases.stationary())] == [13, 9]
+    assert all(case.moves for case in moving_cases.tracking())
+    assert not any(case.moves for case in moving_cases.stationary())
+    for sizes, least, most in (
+        ({case.network.agents for case in EVERY}, 1, 400),
+        ({case.arms for case in EVERY}, 2, 200),
+        ({case.horizon for case in EVERY}, 3000, 30_000),
+    ):
+        assert (min(sizes), max(sizes)) == (least, most)
+    names = [case.name for case in EVERY]
+    assert len(set(names)) == len(names)
+    kinds = {case.network.name.partition("(")[0] for case in EVERY}
+    assert kinds == {
+        *("complete", "grid", "ring", "path", "star"),
+        *("random_geometric", "erdos_renyi", "two_clusters"),
+    }
+
+
+@pytest.mark.parametrize("case", [*EVERY, *moving_cases.few()], ids=lambda case: case.name)
+def test_a_case_has_the_sizes_and_the_changes_that_it_says(case: Case) -> None:
+    problem: Any = case.make(3)
+    sizes = (problem.agents, problem.arms, problem.horizon)
+    assert sizes == (case.network.agents, case.arms, case.horizon)
+    assert problem.check == "never"
+    fb.gossip.max_degree(case.network)  # which refuses agents that nobody reaches
+    if hasattr(problem, "starts"):
+        assert case.changes == len(problem.starts) - 1 <= 50
+    elif hasattr(problem, "period"):
+        turns = case.horizon // int(problem.period)
+        assert turns * int(problem.period) == case.horizon
+        assert (case.changes, case.parts) in ((turns - 1, None), (None, turns))
+    else:
+        assert case.changes is None
+
+
+def test_the_grid_is_one_program_of_six_memories_and_thirteen_rates() -> None:
+    sizes = moving.full()
+    steps = np.diff(np.log(sizes.rates))
+    assert (len(sizes.memories), len(sizes.rates)) == (6, 13)
+    assert (sizes.rates[0], sizes.rates[-1]) == pytest.approx((0.003, 3))
+    np.testing.assert_allclose(steps, steps[0])
+    setting = Setting(arms=3, agents=4)
+    players = [fb.FedExp3(r, memory=m).set_up(setting) for m in sizes.memories for r in sizes.rates]
+    assert alike(players)
+    assert np.float64(1) - 1 / FOREVER == 1
+    assert np.float32(1) - np.float32(1) / np.float32(FOREVER) == 1
+
+
+def played(name: str = "a", *, moves: bool, **regret: float) -> Played:
+    """Ten draws around these means, the same in every contender."""
+    noise = np.linspace(-0.5, 0.5, 10)
+    named = {"plain": PLAIN, "tracker": TRACKER, "best": BEST}
+    values = {named[label]: mean + noise for label, mean in regret.items()}
+    changes = 3 if moves else None
+    case = Case(name, fb.networks.ring(4), 3, 100, fb.problems.heterogeneous, changes)
+    return Played(case, FOREVER, 0.1, False, values, np.full(10, 100.0))
+
+
+def found(
+    tracks: float = 12.0, stays: float = 11.0, worst: float = 11.0
+) -> tuple[list[Played], list[Played]]:
+    """The tracker's regret, where the best pair's and that of FedExp3() are 10."""
+    return (
+        [played(moves=True, plain=40, tracker=tracks, best=10)],
+        [
+            played("b", moves=False, plain=10, tracker=stays, best=8),
+            played("c", moves=False, plain=10, tracker=worst, best=5),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "met", "missed_by"),
+    [
+        ({}, [1, 1, 1], []),
+        ({"tracks": 15}, [0, 1, 1], ["0.20"]),
+        ({"stays": 15, "worst": 15}, [1, 0, 1], ["0.25"]),
+        ({"stays": 5, "worst": 17}, [1, 1, 0], ["0.10"]),
+        ({"tracks": 20, "stays": 20, "worst": 20}, [0, 0, 0], ["0.70", "0.75", "0.40"]),
+    ],
+)
+def test_the_verdict_can_fail(
+    numbers: Mapping[str, float], met: list[int], missed_by: list[str]
+) -> None:
+    moving_ones, still = found(**numbers)
+    words = " ".join(moving.findings(moving_ones, still))
+    said = [part.partition(": ")[2].partition(")")[0] for part in words.split("; goal ")[1:]]
+    assert [part == "met" for part in said] == [bool(m) for m in met]
+    assert [part for part in said if part != "met"] == [f"missed by {by}" for by in missed_by]
+    assert (f"All three goals are met by {TRACKER}." in words) == all(met)
+    assert ("None of those compared meets all three goals." in words) != all(met)
+
+
+def test_words_and_tables_by_hand() -> None:
+    moving_ones, still = found(tracks=12, stays=5, worst=20)
+    first, second, _ = moving.findings(moving_ones, still)
+    assert "pays 1.20 times what the best pair" in first
+    assert f"{PLAIN}, which never forgets, pays 4.00 times it." in first
+    assert "pays 1.00 times what" in second  # sqrt(1/2 · 2)
+    assert "at most 2.00 times (c, ring; goal 1.6: missed by 0.40)" in second
+    assert "FedExp3() itself pays 1.58 times" in second  # sqrt(10/8 · 10/5)
+    assert "at most 2.00 times (c, ring)." in second
+    verdict = moving.verdict_table(moving_ones, still)
+    rows = {row[0]: row[1:] for row in verdict.rows}
+    assert list(rows) == [PLAIN, TRACKER]
+    assert [rows[TRACKER][i] for i in (0, 2, 3, 5)] == ["1.20", "1.20", "1.00", "2.00"]
+    assert [rows[PLAIN][i] for i in (0, 2, 3, 5)] == ["4.00", "4.00", "1.00", "1.00"]
+    for table in (verdict, moving.moving_table(moving_ones), moving.still_table(still)):
+        assert all(len(row) == len(table.columns) for row in table.rows)
+    assert moving.still_table(still).rows[1][7:9] == ("2.00", "2.00")
+
+
+def test_what_has_no_ratio_misses_its_goal() -> None:
+    moving_ones, still = found(tracks=-3.0)
+    assert math.isnan(moving.ratio(moving_ones, TRACKER, BEST).mean)
+    words = moving.findings(moving_ones, still)
+    assert "goal 1.3: missed: no ratio" in words[0]
+    assert words[-1] == "None of those compared meets all three goals."
+    assert math.isnan(mean_ratio([(np.zeros(3), np.ones(3))]).mean)
+
+
+def test_the_picture_is_readable() -> None:
+    import matplotlib.pyplot as plt
+
+    figure = moving.draw(*found())
+    figure.canvas.draw()
+    ax = figure.axes[0]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == [PLAIN, TRACKER]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1.5", "2", "3"]
+    containers: list[Any] = ax.containers
+    at = [(each.lines[0].get_xdata()[0], each.lines[0].get_ydata()[0]) for each in containers]
+    assert at == [pytest.approx((1.0, 4.0)), pytest.approx((1.1, 1.2))]
+    plt.close(figure)
+
+
+SMALL = Case(
+    "switches",
+    *(fb.networks.ring(4), 3, 240),
+    partial(fb.problems.switching_at_random, changes=3, best=0.1, other=0.9),
+    changes=3,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "given", [{"changes": 3}, {"changes": None, "parts": 8}, {"changes": None}]
+)
+def test_regret_is_above_what_the_case_says(given: dict[str, Any]) -> None:
+    """As `regret_against` finds it for single simulations, in float64."""
+    case = replace(SMALL, **given)
+    gossip, problems = fb.gossip.max_degree(case.network), [case.make(5), case.make(6)]
+    with pytest.MonkeyPatch.context() as patch:
+        wide = partial(several_draws.simulate_draws, dtype="float64")
+        patch.setattr(several_draws, "simulate_draws", wide)
+        players = {"a": fb.FedExp3(), "b": fb.FedExp3(0.5, memory=30)}
+        regret, uniform = moving.judged(case, problems, players, gossip, 7)
+    yardstick = {name: value for name, value in given.items() if value is not None}
+    for label, player in players.items():
+        for d, problem in enumerate(problems):
+            alone = fb.simulate(problem, player, gossip, runs=1, seed=7 + d, dtype="float64")
+            if yardstick:
+                alone = alone.regret_against(**yardstick)
+            mean = float(alone.dataset["expected_regret"][:, -1].mean())
+            assert regret[label][d] == pytest.approx(mean, rel=1e-6)
+            assert uniform[d] == pytest.approx(alone.uniform_regret, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tuned: list[int] = []
+    judged: list[int] = []
+    play, judge = tuning.play.play, moving.judged
+
+    def tuning_on(problem: Any, *rest: Any) -> Any:
+        tuned.append(int(problem.seed))
+        return play(problem, *rest)
+
+    def judging_on(case: Case, problems: Any, *rest: Any) -> Any:
+        judged.extend(int(problem.seed) for problem in problems)
+        return judge(case, problems, *rest)
+
+    monkeypatch.setattr(tuning.play, "play", tuning_on)
+    monkeypatch.setattr(moving, "judged", judging_on)
+    monkeypatch.setattr(moving, "contenders", lambda: {PLAIN: fb.FedExp3()})
+    memories, rates = (20.0, FOREVER), (1e-6, 1.0, 2.0)
+    still = replace(SMALL, changes=None)
+    sizes = moving.Sizes((SMALL,), (still,), 3, 2, memories, rates)
+    seeds = fresh_seeds(1, 3)
+    [moves], [stays] = moving.play(sizes, seeds)
+    assert sorted(tuned) == sorted([*seeds.tuning[:2]] * 2)
+    assert sorted(judged) == sorted([*seeds.judging] * 2)
+    # Gaps of 0.8 and four stretches of about 60 rounds: who forgets is far ahead, and learns.
+    assert moves.memory == 20
+    assert moves.rate > 1e-6
+    assert stays.memory == FOREVER
+    assert moves.regret[BEST].shape == moves.uniform.shape == (3,)
+    assert moves.regret[BEST].mean() < moves.uniform.mean()
+    assert (moves.uniform > stays.uniform).all()
+
+
+@pytest.mark.slow
+def test_quick_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = {PLAIN: fb.FedExp3(), TRACKER: fb.TrackingFedExp3()}
+    monkeypatch.setattr(moving, "contenders", lambda: two)
+    still = replace(SMALL, family="none", changes=None)
+    sizes = moving.Sizes((SMALL,), (still,), 2, 1, (30.0, FOREVER), (0.1, 1.0))
+    section = moving.reproduce(Options(tmp_path, quick=True), sizes)
+    assert {file.name for file in tmp_path.iterdir()} == set(section.files)
+    assert [len(table.rows) for table in section.tables] == [2, 1, 1]
+    assert section.command == "fedbandits reproduce moving --quick"
+    assert section.settings["pairs"].startswith("4 for each moving case, memories 30, ∞, rates 2 ")
+    assert "1 others to choose the pair" in section.settings["seeds"]
+    table = pd.read_csv(tmp_path / "moving.csv")
+    assert len(table) == 2 * 4
+    assert not table.isna().any(axis=None)
+
+
+def test_quick_is_of_both_kinds_and_small() -> None:
+    sizes = moving.quick()
+    assert (len(sizes.moving), len(sizes.still)) == (2, 2)
+    assert all(c.horizon * c.network.agents * c.arms < 50_000 for c in moving_cases.few())
