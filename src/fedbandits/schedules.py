@@ -22,14 +22,18 @@ import math
 import numbers
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, is_dataclass
+from copy import copy
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 from fedbandits.arrays import Array, over_arms
 from fedbandits.common.checks import explained, nonnegative
 from fedbandits.common.describe import Fresh
+
+
+_NOTHING = 1e-9
 
 
 class RateState(Protocol):
@@ -55,7 +59,8 @@ class _Named:
     """Looks like the call that makes it."""
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        given = [each.name for each in fields(self) if each.init]  # type: ignore[arg-type]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in given)
         return f"{name_of(self)}({values})"
 
 
@@ -114,10 +119,59 @@ class SmallLoss(_Named):
 
     def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
         """η_t = c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z_t(i)))), `[...]`."""
+        return self.c * _small_loss(state, _best_loss(state))
+
+
+@dataclass(frozen=True, repr=False)
+class MixingAware(_Named):
+    """The small-loss rate, held down where gossip is slow and agents' estimates stay apart.
+
+    Attributes:
+        c: the factor of the small-loss rate.
+        d: that of what slow gossip allows.
+        scatter: of the gossip (`gossip.scatter`), which set-up tells; None where nobody did, and
+            the rate is the small-loss rate.
+    """
+
+    c: float = 2.0
+    d: float = 2.5
+    scatter: float | None = field(
+        default=None, init=False, compare=False, metadata={"told": True}
+    )
+
+    def __post_init__(self) -> None:
+        _nonnegative(self, "c", "d")
+
+    def knowing(self, scatter: float) -> Self:
+        """The same rate on a network whose gossip leaves sums apart by so much."""
+        told = copy(self)
+        object.__setattr__(told, "scatter", float(scatter))
+        return told
+
+    def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
+        """η_t = min{c sqrt(ln K/((K/N + 1) (1/2 + L))), d (ln K/(K S L))^(1/3)}, L = min_i z_t(i).
+
+        S is the scatter.
+        """
+        best = _best_loss(state)
+        rate = self.c * _small_loss(state, best)
+        if self.scatter is None:
+            return rate
         arms, xp = state.z.shape[0], state.z.__array_namespace__()
-        scale = math.log(arms) / (arms / state.agents + 1.0)
-        # Gossip with momentum may bring an estimate below 0.
-        return self.c * (scale / (0.5 + xp.maximum(over_arms("min", state.z), 0.0))) ** 0.5
+        # Before the best arm has lost, and for an agent alone, nothing holds the rate down.
+        apart = xp.maximum(arms * self.scatter * best, _NOTHING)
+        return xp.minimum(rate, self.d * (math.log(arms) / apart) ** (1 / 3))
+
+
+def _best_loss(state: RateState) -> Array:
+    """min_i z(i), `[...]`, which gossip with momentum may bring below 0."""
+    return state.z.__array_namespace__().maximum(over_arms("min", state.z), 0.0)
+
+
+def _small_loss(state: RateState, best: Array) -> Array:
+    """sqrt(ln K / ((K/N + 1) (1/2 + L))), `[...]`."""
+    arms = state.z.shape[0]
+    return (math.log(arms) / ((arms / state.agents + 1.0) * (0.5 + best))) ** 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,18 +220,35 @@ def anytime(c: float = 1.0) -> Anytime:
 
 @explained
 def small_loss(c: float = SmallLoss.c) -> SmallLoss:
-    """The learning rate c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z(i)))), FedExp3's default.
+    """The learning rate c · sqrt(ln K / ((K/N + 1) (1/2 + min_i z(i)))), the default of Exp3.
 
     z(i) estimates the loss of arm i so far, so the rate is high while some arm has lost little,
     and falls like 1/sqrt(t) where every arm keeps losing. No horizon and no gap is needed, and
-    nothing more is sent. `fedbandits reproduce suite` compares it with the best constants; no
-    bound is proved for it (docs/learning-rate.md).
+    nothing more is sent. It takes the agents to know the mean of their estimates; `mixing_aware`
+    does not. No bound is proved for it (docs/learning-rate.md).
 
     Example:
         >>> small_loss()
         small_loss(c=2.0)
     """
     return SmallLoss(c)
+
+
+@explained
+def mixing_aware(c: float = MixingAware.c, d: float = MixingAware.d) -> MixingAware:
+    """FedExp3's default: `small_loss(c)`, and at most d · (ln K / (K S min_i z(i)))^(1/3).
+
+    S is the scatter of the gossip (`gossip.scatter.scatter`): how far apart it leaves the agents'
+    estimates. A simulation and a live federation work it out from the network before round 1;
+    nothing is sent. Without a network, and for an agent alone, it is the small-loss rate.
+    `fedbandits reproduce suite` compares it with the best constants; no bound is proved for it
+    (docs/learning-rate.md).
+
+    Example:
+        >>> mixing_aware()
+        mixing_aware(c=2.0, d=2.5)
+    """
+    return MixingAware(c, d)
 
 
 def as_schedule(rate: float | Schedule, name: str) -> Schedule:
@@ -272,4 +343,5 @@ REGISTRY: dict[str, Callable[..., Schedule]] = {
     "power": power,
     "anytime": anytime,
     "small_loss": small_loss,
+    "mixing_aware": mixing_aware,
 }

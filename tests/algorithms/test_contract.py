@@ -192,19 +192,20 @@ def test_engine_equals_an_oracle_that_takes_its_time(name: str, agents: int) -> 
 @pytest.mark.parametrize("name", ["FedExp3", pytest.param("Exp3", marks=pytest.mark.slow)])
 @given(st.data())
 def test_the_default_rate_equals_oracle(name: str, data: st.DataObject) -> None:
-    """η from the agent's own estimates: 2 sqrt(ln K / ((K/N + 1) (1/2 + min z)))."""
+    """η from the agent's own estimates, and how far apart the network leaves them."""
     agents, arms, horizon = data.draw(st.sampled_from(ORACLE_SIZES))
     gossip = gossip_on(data.draw(connected_networks(agents)))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     engine = trajectory(fb.problems.from_tensor(losses), REGISTRY[name](), gossip)
-    together = agents if name == "FedExp3" else 1
+    alone = name == "Exp3"
+    W = np.eye(agents) if alone else gossip.matrix.toarray()
     truth = oracle.fedexp3(
         losses,
-        gossip.matrix.toarray() if name == "FedExp3" else np.eye(agents),
+        W,
         lambda t: 0.0,
         lambda t: 0.01 * t ** (-1 / 3),
         engine.uniforms.action[:, 0],
-        lambda z: 2 * np.sqrt(np.log(arms) / ((arms / together + 1) * (0.5 + z.min()))),
+        oracle.default_rate(np.ones((1, 1)) if alone else W, arms),
     )
     np.testing.assert_array_equal(engine.action[:, 0], truth.action)
     np.testing.assert_allclose(engine.distribution[:, 0], truth.p, rtol=1e-10, atol=1e-13)

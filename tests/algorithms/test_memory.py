@@ -31,13 +31,14 @@ def test_engine_equals_oracle(memory: float, data: st.DataObject) -> None:
     gossip = fb.gossip.max_degree(data.draw(connected_networks(agents)))
     losses = random_losses(agents, arms, horizon, data.draw(st.integers(0, 99)))
     engine = trajectory(fb.problems.from_tensor(losses), fb.FedExp3(memory=memory), gossip)
+    W = gossip.matrix.toarray()
     truth = oracle.fedexp3(
         losses,
-        gossip.matrix.toarray(),
+        W,
         lambda t: 0.0,
         lambda t: 0.01 * t ** (-1 / 3),
         engine.uniforms.action[:, 0],
-        lambda z: 2 * np.sqrt(np.log(arms) / ((arms / agents + 1) * (0.5 + z.min()))),
+        oracle.default_rate(W, arms),
         kept=1 - 1 / memory,
     )
     np.testing.assert_array_equal(engine.action[:, 0], truth.action)

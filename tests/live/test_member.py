@@ -252,7 +252,7 @@ def test_a_flow_that_became_an_input_is_kept_with_its_edge() -> None:
     before = one.ledger.values["z"]
     assert before.any()
     alone = Federation(ALONE.arms, fb.networks.path(1), algorithm=algorithm)
-    one.adopt(1, {})
+    one.adopt(1, {}, one.algorithm)
     np.testing.assert_array_equal(one.ledger.values["z"], before)
     state = one.changes().state or kept["state"]
     again = member(alone, saved=empty(one.name)._replace(state=state))

@@ -42,6 +42,28 @@ def softmax(z: Float, eta: float) -> Float:
     return out
 
 
+def scatter(W: Float) -> float:
+    """Σ_k (‖W^k‖_F² - 1) / N: how far apart W leaves sums to which everyone adds."""
+    N = len(W)
+    total, power = 0.0, np.eye(N)
+    while (apart := float((power**2).sum()) - 1) > 1e-13:
+        total += apart / N
+        power = power @ W
+    return total
+
+
+def default_rate(W: Float, K: int, d: float = 2.5) -> Callable[[Float], float]:
+    """FedExp3's, from what an agent estimates; with W = [[1]] Exp3's."""
+    N, S = len(W), scatter(W)
+
+    def rate(z: Float) -> float:
+        L = z.min()
+        small_loss = 2 * float(np.sqrt(np.log(K) / ((K / N + 1) * (0.5 + L))))
+        return min(small_loss, d * float(np.cbrt(np.log(K) / (K * S * L)))) if S * L else small_loss
+
+    return rate
+
+
 def fedexp3(
     losses: Float,
     W: Float,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .paper import Float, Played, Rate, draw, softmax
+from .paper import Float, Played, Rate, default_rate, draw, softmax
 
 KEPT = (1 - 1 / 30, 1 - 1 / 100, 1 - 1 / 300, 1 - 1 / 1000, 1.0)
 """λ of each memory."""
@@ -20,15 +20,15 @@ def tracking_fedexp3(losses: Float, W: Float, gamma: Rate, uniforms: Float) -> P
     out = Played(np.zeros((T, N, K)), np.zeros((T, N), int), sent)
 
     def small_loss(lost: Float) -> float:
-        things = len(lost)
-        return 2 * float(np.sqrt(np.log(things) / ((things / N + 1) * (0.5 + lost.min()))))
+        return 2 * float(np.sqrt(np.log(M) / ((M / N + 1) * (0.5 + lost.min()))))
 
+    eta = default_rate(W, K)
     for t in range(1, T + 1):
         z_next, L_next = np.zeros_like(z), np.zeros_like(L)
         for v in range(N):
             sent[t - 1, v] = [*z[v].ravel(), *L[v]]
             w = softmax(L[v], small_loss(L[v]))
-            x = [softmax(z[v, m], small_loss(z[v, m])) for m in range(M)]
+            x = [softmax(z[v, m], eta(z[v, m])) for m in range(M)]
             mixed = np.zeros(K)
             for m in range(M):
                 mixed += w[m] * x[m]

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.gossip import acceleration as accelerated
-from fedbandits.schedules import Power, Schedule, SmallLoss, as_schedule
+from fedbandits.schedules import MixingAware, Power, Schedule, as_schedule
 
 from .base import Algorithm, Leaf, Setting
 from .exponential_weights import (
@@ -20,6 +20,7 @@ from .exponential_weights import (
     explore,
     exponential_weights,
     importance_weighted,
+    told,
 )
 from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 
@@ -55,7 +56,7 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
     gossip.
 
     Args:
-        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
+        learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
         momentum: κ; None for the best constant of the network, (1 - s)/(1 + s) with
             s = sqrt(1 - σ2²), and 0, which is FedExp3, where W is random or asymmetric.
@@ -84,7 +85,7 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = MixingAware(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
         momentum: float | None = None,
     ) -> None:
@@ -95,11 +96,12 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
         object.__setattr__(self, "momentum", momentum if momentum is None else float(momentum))
 
     def set_up(self, setting: Setting) -> Self:
-        """The best constant momentum of the network, unless one was given."""
-        if self.momentum is not None:
-            return self
-        sigma = accelerated.usable_sigma(setting.gossip)
-        return replace(self, momentum=accelerated.best_momentum(sigma))
+        """The best constant momentum of the network, unless one was given, and the rate told."""
+        momentum = self.momentum
+        if momentum is None:
+            momentum = accelerated.best_momentum(accelerated.usable_sigma(setting.gossip))
+        rate = told(self.learning_rate, setting.gossip, momentum)
+        return replace(self, momentum=momentum, learning_rate=rate)
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, over_arms, played, taken
-from fedbandits.schedules import Constant, Power, RateState, Schedule, SmallLoss, as_schedule
+from fedbandits.gossip.scatter import scatter
+from fedbandits.schedules import (
+    Constant,
+    MixingAware,
+    Power,
+    RateState,
+    Schedule,
+    SmallLoss,
+    as_schedule,
+    name_of,
+)
 
 from .base import Algorithm
 from .tunable import EXPLORATION, LEARNING_RATE, Tunable
+
+if TYPE_CHECKING:
+    from fedbandits.gossip.base import Gossip
 
 
 class LossEstimates(NamedTuple):
@@ -97,12 +110,26 @@ def checked_exploration(exploration: float | Schedule) -> Schedule:
     gamma = as_schedule(exploration, "exploration")
     if isinstance(gamma, Constant) and gamma.value > 1:
         raise ValueError(f"exploration is a probability and must be <= 1, not {gamma.value}")
-    if isinstance(gamma, SmallLoss):
+    if isinstance(gamma, SmallLoss | MixingAware):
         raise ValueError(
-            "small_loss is a learning rate, of no use as exploration; take a number or "
+            f"{name_of(gamma)} is a learning rate, of no use as exploration; take a number or "
             "fb.schedules.power(0.01, 1 / 3)"
         )
     return gamma
+
+
+def told(rate: Schedule, gossip: Gossip | None, momentum: float = 0.0) -> Schedule:
+    """A rate that reads the network, told of it; any other as it is.
+
+    Example:
+        >>> from fedbandits import gossip, networks
+        >>> rate = told(MixingAware(), gossip.max_degree(networks.star(36)))
+        >>> round(rate.scatter, 1)
+        34.3
+    """
+    if gossip is None or not isinstance(rate, MixingAware):
+        return rate
+    return rate.knowing(scatter(gossip, momentum))
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,15 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
-from fedbandits.schedules import Constant, Power, Schedule, SmallLoss
+from fedbandits.schedules import Constant, MixingAware, Power, Schedule
 from fedbandits.theory import rates as theory
 
-from .base import Leaf
-from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
+from .base import Leaf, Setting
+from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted, told
 from .tunable import MEMORY, Tunable
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ class FedExp3(ExploringWeights):
     of m rounds, falls no lower, and rises again where the best arm of late loses little. No
     theorem here speaks of it.
 
-    The default needs no tuning: a learning rate that adapts to the losses. The constants behind
+    The default needs no tuning: a learning rate that adapts to the losses, and to how slowly the
+    network spreads what is estimated, which `set_up` works out. The constants behind
     the paper's figures are `FedExp3(0.1)`; `from_theorem` gives Theorem 3's.
 
     Args:
-        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
+        learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
         memory: m, in rounds, at least 1; None remembers forever. A live agent's rounds are its own
             observations.
@@ -59,7 +60,7 @@ class FedExp3(ExploringWeights):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = MixingAware(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
         *,
         memory: float | None = None,
@@ -94,6 +95,10 @@ class FedExp3(ExploringWeights):
         if math.isinf(rates.exploration_scale):  # no spectral gap
             return cls(Constant(0.0), Constant(1.0))
         return cls(Constant(rates.learning_rate), Power(rates.exploration_scale, 1 / 3))
+
+    def set_up(self, setting: Setting) -> Self:
+        """The rate, told of the network where it reads it."""
+        return self.with_values(learning_rate=told(self.learning_rate, setting.gossip))
 
     def message(self, state: LossEstimates) -> dict[str, Array]:
         """Only the running estimates leave the agent."""

@@ -6,22 +6,23 @@ import functools
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, taken
-from fedbandits.schedules import Power, Schedule, SmallLoss, as_schedule
+from fedbandits.schedules import MixingAware, Power, Schedule, SmallLoss, as_schedule
 
-from .base import Algorithm, Leaf
+from .base import Algorithm, Leaf, Setting
 from .exponential_weights import (
     LossEstimates,
     checked_exploration,
     explore,
     exponential_weights,
     importance_weighted,
+    told,
 )
 from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 
@@ -86,7 +87,7 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
     that changes; where none does, it pays for the choice.
 
     Args:
-        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
+        learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
     Example:
@@ -113,11 +114,15 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = MixingAware(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
         object.__setattr__(self, "exploration", checked_exploration(exploration))
+
+    def set_up(self, setting: Setting) -> Self:
+        """The rate, told of the network where it reads it."""
+        return replace(self, learning_rate=told(self.learning_rate, setting.gossip))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32

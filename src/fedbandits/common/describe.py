@@ -40,7 +40,8 @@ def describe(value: Any) -> Any:
     """A JSON-able description of a dataclass, array, function or plain value.
 
     A field whose metadata say `if_given` is left out where it is None, so that what was described
-    before there was such a field is described as it was.
+    before there was such a field is described as it was. One whose metadata say `told` is always
+    left out: it follows from the network, which is described by itself.
 
     Example:
         >>> from fedbandits.schedules import power
@@ -65,6 +66,7 @@ def describe(value: Any) -> Any:
             field.name: describe(item)
             for field, item in fields.items()
             if not (item is None and field.metadata.get("if_given"))
+            and not field.metadata.get("told")
         }
     if hasattr(value, "__array__"):
         return describe(np.asarray(value))

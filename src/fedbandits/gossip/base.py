@@ -18,6 +18,7 @@ from fedbandits.networks.spectra import rough_modes
 
 from .bad_links import BadLinks
 from .gaps import connectivity, gap_of_square
+from .scatter import squared_modes
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
@@ -118,6 +119,11 @@ class Gossip:
     def sigma2(self) -> float:
         """σ2, the second largest singular value of W (the largest of W - 11ᵀ/N); see `gap`."""
         return 1 - self.gap
+
+    @cached_property
+    def squared_modes(self) -> tuple[Floats, Floats]:
+        """What a round leaves of differences, mode by mode, and the shares; see `scatter`."""
+        return squared_modes(self)
 
     def c_w(self, horizon: int) -> float:
         """The paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.

@@ -371,7 +371,7 @@ class Agent:
         refuse_others(part, self.part.algorithm, self.part.arms)
         own_transport(part, self._transport)
         member = self._running()
-        member.adopt(part.agents, part.neighbours)
+        member.adopt(part.agents, part.neighbours, part.algorithm)
         member.ledger.limit, member.expiry = part.limit, part.expiry
         self.part = part
         self._pace = Pace(part.gossip_period)

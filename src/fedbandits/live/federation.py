@@ -100,7 +100,7 @@ class Federation:
         _check_members(members, network)
         if not isinstance(self.algorithm, Algorithm):
             raise TypeError(f"algorithm must be one such as fb.FedExp3(), not {self.algorithm!r}")
-        algorithm = self.algorithm.set_up(Setting(len(arms), network.agents))
+        algorithm = self.algorithm.set_up(Setting(len(arms), network.agents, gossip))
         if algorithm.arms_given not in (None, len(arms)):
             raise ValueError(
                 f"{type(algorithm).__name__} was made for {algorithm.arms_given} arms, and the "

@@ -106,7 +106,7 @@ class Member:
         self.book = TicketBook(name, saved.tickets, now)
         self._learnt = False
         self._restore(saved)
-        self.adopt(agents, neighbours)
+        self.adopt(agents, neighbours, algorithm)
 
     # Choices
 
@@ -285,8 +285,14 @@ class Member:
         """What is sent to the neighbours who have not shown that they know."""
         return _encoded(self.ledger.goodbyes())
 
-    def adopt(self, agents: int, neighbours: Mapping[str, float]) -> None:
-        """Have these neighbours from now on: some may be new, some gone, some weighed anew."""
+    def adopt(
+        self, agents: int, neighbours: Mapping[str, float], algorithm: AnyAlgorithm
+    ) -> None:
+        """Have these neighbours from now on: some may be new, some gone, some weighed anew.
+
+        The algorithm is the same, but may have been told of another network.
+        """
+        self.algorithm = algorithm
         for gone in self.ledger.edges.keys() - neighbours.keys():
             self.ledger.disconnect(gone)
         for neighbour, weight in neighbours.items():

@@ -1,0 +1,141 @@
+"""How far gossip leaves sums apart that everyone adds to.
+
+Where every agent adds noise of variance 1 in every round, agent v's sum is the mean over agents
+and, beside it, what has not yet spread of everyone's noise: of variance Σ_k (‖W^k e_v‖² - 1/N) in
+the long run. The scatter of a gossip is its mean over agents, (1/N) Σ_j 1/(1 - λ_j²) over the
+eigenvalues of W but that of agreement: about 1 on a complete graph, N/2 on a path, N on a star.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedbandits.networks.searches import Floats
+from fedbandits.networks.spectra import DENSE_AGENTS
+
+if TYPE_CHECKING:
+    from .base import Gossip
+
+_OLDEST = 1e4
+"""Rounds in which a difference that hardly dissolves is counted, so that no sum is infinite."""
+_STEPS = 50
+"""Of Lanczos' method, each two exchanges: it sees about as far back."""
+_ENOUGH = 0.01
+"""Relative change of the scatter at which Lanczos' method ends."""
+_ROUNDS = 100_000
+_LEFT = 1e-9
+
+
+def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
+    """The variance of gossiped sums about their mean, of noise of variance 1 in every round.
+
+    Up to 500 agents it is exact where W is symmetric and always the same; of more it is estimated
+    with a random vector. Of a matrix that is drawn anew it is what E WᵀW says, of bad links what
+    would be if every message arrived.
+
+    Args:
+        gossip: the network and its matrix.
+        momentum: κ, where gossip has one: x^{b+1} = (1 + κ) W x^b - κ x^{b-1}.
+
+    Returns:
+        the scatter; 0 where nobody can agree, or everybody does: an agent alone, a silent gossip.
+
+    Example:
+        >>> from fedbandits import gossip, networks
+        >>> graphs = (networks.complete(36), networks.path(36), networks.star(36))
+        >>> [round(scatter(gossip.max_degree(graph)), 1) for graph in graphs]
+        [1.3, 18.3, 34.3]
+    """
+    if gossip.silent or gossip.network.agents == 1:
+        return 0.0
+    squares, shares = gossip.squared_modes
+    if momentum == 0:
+        return float(shares @ (1 / (1 - squares)))
+    return float(shares @ _with_momentum(np.sqrt(squares), momentum))
+
+
+def squared_modes(gossip: Gossip) -> tuple[Floats, Floats]:
+    """Eigenvalues of E WᵀW but that of agreement, below 1, and the share of agents' noise in each.
+
+    Of many agents they are Lanczos' values: few, that integrate as all of them would.
+    """
+    agents = gossip.network.agents
+    if agents > DENSE_AGENTS:
+        return _lanczos(gossip)
+    W = _dense(gossip)
+    found = np.linalg.eigvalsh(W if gossip.random else W @ W.T)[:-1]
+    return _below_one(found), np.full(agents - 1, 1 / agents)
+
+
+def _with_momentum(modes: Floats, momentum: float) -> Floats:
+    """Σ_b (x^b)² of each mode, from x^0 = x^{-1} = 1."""
+    before, now = np.ones_like(modes), np.ones_like(modes)
+    total = np.zeros_like(modes)
+    for _ in range(_ROUNDS):
+        total += now**2
+        before, now = now, (1 + momentum) * modes * now - momentum * before
+        if max(np.abs(now).max(), np.abs(before).max()) ** 2 < _LEFT:
+            break
+    return total
+
+
+def _lanczos(gossip: Gossip) -> tuple[Floats, Floats]:
+    """Quadrature by Lanczos' method from a random vector without mean."""
+    agents = gossip.network.agents
+    start = np.random.default_rng(0).choice([-1.0, 1.0], agents)
+    start -= start.mean()
+    norm = float(np.linalg.norm(start))
+    before, now = np.zeros(agents), start / norm
+    diagonal: list[float] = []
+    beside: list[float] = []
+    values, shares, found = np.zeros(1), np.ones(1), 0.0
+    for _ in range(min(_STEPS, agents - 1)):
+        after = _exchanged(gossip, now) - (beside[-1] if beside else 0.0) * before
+        diagonal.append(float(now @ after))
+        after -= diagonal[-1] * now
+        after -= after.mean()  # rounding must not bring agreement back
+        values, vectors = np.linalg.eigh(
+            np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+        )
+        values, shares, last = _below_one(values), vectors[0] ** 2, found
+        found = float(shares @ (1 / (1 - values)))
+        beside.append(float(np.linalg.norm(after)))
+        if abs(found - last) <= _ENOUGH * found or beside[-1] < _LEFT:
+            break
+        before, now = now, after / beside[-1]
+    return values, shares * (norm**2 / agents)
+
+
+def _exchanged(gossip: Gossip, x: Floats) -> Floats:
+    """E WᵀW x."""
+    if isinstance(gossip.weights, float | np.ndarray):
+        once = _mixed(gossip, x)
+        return once if gossip.random else _mixed(gossip, once)
+    found: Floats = gossip.weights.T @ (gossip.weights @ x)
+    return found
+
+
+def _mixed(gossip: Gossip, x: Floats) -> Floats:
+    """W x, edge by edge: a live agent has no sparse matrices."""
+    (u, v), agents = gossip.network.edges.T, len(x)
+    flows = gossip.edge_weights * (x[u] - x[v])
+    found: Floats = x - np.bincount(u, flows, agents) + np.bincount(v, flows, agents)
+    return found
+
+
+def _dense(gossip: Gossip) -> Floats:
+    """W, likewise."""
+    if not isinstance(gossip.weights, float | np.ndarray):
+        given: Floats = gossip.weights.toarray()
+        return given
+    (u, v), agents = gossip.network.edges.T, gossip.network.agents
+    W = np.zeros((agents, agents))
+    W[u, v] = W[v, u] = gossip.edge_weights
+    return W + np.diag(1 - W.sum(axis=1))
+
+
+def _below_one(squares: Floats) -> Floats:
+    """Differences that dissolve in `_OLDEST` rounds at the latest."""
+    return np.clip(squares, 0.0, 1 - 1 / _OLDEST)
