@@ -8,6 +8,8 @@ from .paper import Float, Played, Rate, draw, softmax
 
 KEPT = (1 - 1 / 30, 1 - 1 / 100, 1 - 1 / 300, 1 - 1 / 1000, 1.0)
 """λ of each memory."""
+PRIOR = np.array([0.0125, 0.0125, 0.0125, 0.0125, 0.95])
+"""What each weighs before it has lost."""
 
 
 def tracking_fedexp3(losses: Float, W: Float, gamma: Rate, uniforms: Float) -> Played:
@@ -31,7 +33,8 @@ def tracking_fedexp3(losses: Float, W: Float, gamma: Rate, uniforms: Float) -> P
             x = [softmax(z[v, m], small_loss(z[v, m])) for m in range(M)]
             mixed = np.zeros(K)
             for m in range(M):
-                mixed += w[m] * x[m]
+                mixed += PRIOR[m] * w[m] * x[m]
+            mixed /= PRIOR @ w
             p = (1 - min(gamma(t), 1.0)) * mixed + min(gamma(t), 1.0) / K
             a = draw(p, uniforms[t - 1, v])
             out.p[t - 1, v], out.action[t - 1, v] = p, a
