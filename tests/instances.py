@@ -45,6 +45,7 @@ def planar(arms: int) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 ALGORITHMS: dict[str, AnyAlgorithm] = {name: kind() for name, kind in REGISTRY.items()} | {
     "FedExp3": fb.FedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),
+    "SharingFedExp3": fb.SharingFedExp3(exploration=fb.schedules.power(0.2, 1 / 3), share=0.05),
     "TrackingFedExp3": fb.TrackingFedExp3(exploration=fb.schedules.power(0.2, 1 / 3)),
     "Exp3": fb.Exp3(0.7, fb.schedules.power(0.2, 1 / 3)),
     "AcceleratedFedExp3": fb.AcceleratedFedExp3(0.7, fb.schedules.power(0.2, 1 / 3)),

@@ -30,6 +30,7 @@ from .algorithms import (
     LinearBlockGossip,
     PrivateFedExp3,
     Setting,
+    SharingFedExp3,
     TrackingFedExp3,
     Uniform,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "Problem",
     "Result",
     "Setting",
+    "SharingFedExp3",
     "TrackingFedExp3",
     "Uniform",
     "accelerated",

@@ -84,6 +84,10 @@ def tracking_fedexp3(game: Game) -> Played:
     return tracking.tracking_fedexp3(game.losses, game.W, power(0.2, 1 / 3), game.uniforms)
 
 
+def sharing_fedexp3(game: Game) -> Played:
+    return tracking.sharing_fedexp3(game.losses, game.W, power(0.2, 1 / 3), 0.05, game.uniforms)
+
+
 def accelerated_fedexp3(game: Game) -> Played:
     s = np.sqrt(1 - game.sigma2**2)
     rates = constant(0.7), power(0.2, 1 / 3)
@@ -171,6 +175,7 @@ ORACLES: Mapping[str, Oracle] = {
     "FedExp3": Oracle(fedexp3, SENT_Z),
     "Exp3": Oracle(exp3, {}),
     "AcceleratedFedExp3": Oracle(accelerated_fedexp3, SENT_Z),
+    "SharingFedExp3": Oracle(sharing_fedexp3, SENT_Z),
     "TrackingFedExp3": Oracle(tracking_fedexp3, SENT_MEMORIES),
     "BlockGossip": Oracle(blocks_of_three, SENT_X),
     "LinearBlockGossip": Oracle(linear_blocks_of_three, SENT_X),

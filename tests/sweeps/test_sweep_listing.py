@@ -144,6 +144,29 @@ def test_all_cells_as_csv(sweep: Path, tmp_path: Path) -> None:
     assert (tmp_path / "cells.csv").read_text() == printed.stdout
 
 
+@pytest.mark.slow
+def test_regret_against_the_best_sequence(tmp_path: Path) -> None:
+    """In the names of the columns, in the title of the table, and as the result itself says."""
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        SMALL_CONFIG.replace("activated_bernoulli", "switching") + "learning_rate = [0.1, 0.3]\n"
+    )
+    sweep = tmp_path / "sweep"
+    run_sweep(make_plan(path), sweep, ["fedbandits", "run", str(path)])
+    printed = call("results", sweep, "--changes", "2", "--csv", "-")
+    rows = list(csv.DictReader(io.StringIO(printed.stdout)))
+    for row in rows:
+        result = fb.load(row["file"])
+        moving = [float(curve[-1]) for curve in result.regret_against(changes=2).band("regret")]
+        found = [float(row[f"final_regret_changes_2{end}"]) for end in ("", "_low", "_high")]
+        np.testing.assert_allclose(found, moving, rtol=1e-12)
+        assert moving[0] > float(result.band("regret").mean[-1])
+    table = call("results", sweep, "--changes", "2").stdout
+    title = "cells that are done, regret against the best sequence with at most 2 changes"
+    assert title in " ".join(table.split())
+    assert f"{float(rows[0]['final_regret_changes_2']):,.2f}" in table
+
+
 # Figures.
 
 

@@ -391,6 +391,7 @@ def test_grids_of_the_algorithms_that_are_tuned() -> None:
     """In the order in which a budget is shared, which results that were kept depend on."""
     kept = {
         "FedExp3": ["learning_rate", "exploration", "memory"],
+        "SharingFedExp3": ["learning_rate", "exploration", "share"],
         "TrackingFedExp3": ["learning_rate", "exploration"],
         "Exp3": ["learning_rate", "exploration"],
         "AcceleratedFedExp3": ["learning_rate", "exploration"],

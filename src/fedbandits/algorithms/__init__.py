@@ -12,6 +12,7 @@ from .fedexp3 import FedExp3 as FedExp3
 from .exp3 import Exp3 as Exp3
 from .accelerated_fedexp3 import AcceleratedFedExp3 as AcceleratedFedExp3
 from .tracking_fedexp3 import TrackingFedExp3 as TrackingFedExp3
+from .sharing_fedexp3 import SharingFedExp3 as SharingFedExp3
 from .block_gossip import BlockGossip as BlockGossip
 from .linear_block_gossip import LinearBlockGossip as LinearBlockGossip
 from .private_fedexp3 import PrivateFedExp3 as PrivateFedExp3

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, taken
+from fedbandits.common import checks
 from fedbandits.schedules import MixingAware, Power, Schedule, SmallLoss, as_schedule
 
 from .base import Algorithm, Leaf, Setting
@@ -40,6 +41,9 @@ _WEIGHING = SmallLoss()
 _KEPT = 1.0 - 1.0 / 300.0
 """Of what memories have lost, in a round: never forgotten, it would take as long to change a mind
 as it was of one mind before."""
+_FOREVER = 0.95
+"""π(∞). Equal weights follow changes a little faster, and cost a stationary world much more: what
+the short memories lose there is forgotten again and again (docs/moving.md)."""
 
 
 class SeveralMemories(NamedTuple):
@@ -75,13 +79,15 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
     z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
     x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
     L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,
-    w_t ∝ exp(-ζ L_t),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
+    w_t(m) ∝ π(m) exp(-ζ L_t(m)),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
     p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
 
     All memories learn from the same g_t = ℓ_t 1{a_t} / p_t, which is unbiased whoever of them had
     its way, so that ⟨x^m, g⟩ estimates what memory m would have lost. These sums are averaged like
     all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten, in
-    about 300 rounds, so that a world that begins or ceases to change is noticed.
+    about 300 rounds, so that a world that begins or ceases to change is noticed. Before any loss
+    counts, and wherever memories lose the same, π has its way: most of it is with remembering
+    forever, the rest is shared equally.
 
     It sends 5 K + 5 numbers where FedExp3 sends K. No bound is known for it. It is for a best arm
     that changes; where none does, it pays for the choice.
@@ -89,6 +95,8 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
+        forever: π(∞), the weight of remembering forever before any loss, above 0 and below 1. Less
+            of it follows changes faster, and costs more where there are none.
 
     Example:
         >>> import fedbandits as fb
@@ -103,6 +111,7 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     learning_rate: Schedule
     exploration: Schedule
+    forever: float
 
     leaves: ClassVar[Mapping[str, Leaf]] = dict.fromkeys(
         [*MEMORIES, "lost"], Leaf(kind="estimate", combine="average")
@@ -116,9 +125,12 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         self,
         learning_rate: float | Schedule = MixingAware(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
+        *,
+        forever: float = _FOREVER,
     ) -> None:
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
         object.__setattr__(self, "exploration", checked_exploration(exploration))
+        object.__setattr__(self, "forever", _checked_weight(forever))
 
     def set_up(self, setting: Setting) -> Self:
         """The rate, told of the network where it reads it."""
@@ -127,7 +139,7 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> SeveralMemories:
-        """Nothing is known, and all memories weigh the same."""
+        """Nothing is known, and memories weigh π."""
         zeros = np.zeros((arms, *batch), dtype)
         lost = np.zeros((len(MEMORIES), *batch), dtype)
         estimates = dict.fromkeys(MEMORIES, zeros)
@@ -136,12 +148,13 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     def distribution(self, state: SeveralMemories, t: Array) -> Array:
         """p_t = (1 - γ_t) Σ_m w_t^m x_t^m + γ_t / K."""
-        weights = exponential_weights(LossEstimates(state.lost, state.agents), _WEIGHING, t)
+        weights = self._weights(state, t)
         parts = [
-            weights[place] * self._learner(getattr(state, name), state.agents, t)
-            for place, name in enumerate(MEMORIES)
+            weight * self._learner(getattr(state, name), state.agents, t)
+            for weight, name in zip(weights, MEMORIES, strict=True)
         ]
-        return explore(functools.reduce(operator.add, parts), self.exploration(t, state))
+        mixed = _sum(parts) / _sum(weights)
+        return explore(mixed, self.exploration(t, state))
 
     def message(self, state: SeveralMemories) -> dict[str, Array]:
         """The estimates of every memory, and what each has lost."""
@@ -168,6 +181,29 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
             x=xp.concat([self._learner(each, state.agents, t + 1) for each in z.values()]),
         )
 
+    def _weights(self, state: SeveralMemories, t: Array) -> list[Array]:
+        """π(m) exp(-ζ L(m)) of each memory, up to a factor: `[*batch]`."""
+        by_loss = exponential_weights(LossEstimates(state.lost, state.agents), _WEIGHING, t)
+        other = (1.0 - self.forever) / (len(MEMORIES) - 1)
+        return [
+            (self.forever if math.isinf(memory) else other) * by_loss[place]
+            for place, memory in enumerate(MEMORIES.values())
+        ]
+
     def _learner(self, z: Array, agents: Array, t: Array) -> Array:
         """x^m ∝ exp(-η z^m), the rate reading the z of the same memory."""
         return exponential_weights(LossEstimates(z, agents), self.learning_rate, t)
+
+
+def _sum(terms: list[Array]) -> Array:
+    return functools.reduce(operator.add, terms)
+
+
+def _checked_weight(forever: float) -> float:
+    found = checks.number(forever, "forever")
+    if not 0 < found < 1:
+        raise ValueError(
+            f"forever is the weight of remembering forever among the memories, above 0 and below "
+            f"1, not {forever}; one memory alone is FedExp3(memory=...)"
+        )
+    return found

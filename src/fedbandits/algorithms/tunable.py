@@ -102,7 +102,16 @@ class Memory(Rounds):
         return number
 
 
+class Share(Tunable):
+    """A part, above 0 and below 1."""
+
+    def limits(self, current: Any, horizon: int) -> tuple[float, float]:  # noqa: ARG002
+        """The whole is no part."""
+        return 0.0, 0.99
+
+
 LEARNING_RATE = Rate(0.003, 3.0, weight=2.0)
 EXPLORATION = Exploration(0.001, 0.3)
 BLOCK = Rounds(1 / 8, 8.0)
 MEMORY = Memory(1 / 8, 8.0)
+SHARE = Share(1e-7, 0.01)

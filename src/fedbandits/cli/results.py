@@ -24,6 +24,12 @@ def results(
         Path | None,
         typer.Option(metavar="FILE", help="Write all cells into this file; - prints them instead."),
     ] = None,
+    changes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S", min=0, help="Regret against the best sequence with at most S changes."
+        ),
+    ] = None,
 ) -> None:
     """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
 
@@ -31,16 +37,17 @@ def results(
     Examples:
       fedbandits results out/sweep
       fedbandits results out/sweep --csv cells.csv
+      fedbandits results out/sweep --changes 3
     """  # noqa: D301
     from fedbandits.sweeps import listing, store
 
     manifest = store.read_manifest(folder)
     status = store.status(folder, manifest)
     if csv == Path("-"):
-        typer.echo(listing.as_csv(folder, manifest, status), nl=False)
+        typer.echo(listing.as_csv(folder, manifest, status, changes), nl=False)
         return
     console = terminal()
-    for table in tables.sweep_tables(folder, manifest, status, console.width):
+    for table in tables.sweep_tables(folder, manifest, status, console.width, changes):
         console.print(table)
     for path, fault in status.damaged:
         say(f"{path} {fault}; its cell counts as missing", "yellow")
@@ -54,7 +61,7 @@ def results(
         say(f"to play the rest: {store.shown_command(manifest, folder)}")
     if csv is not None:
         with atomic_write(csv) as file:
-            file.write(listing.as_csv(folder, manifest, status).encode())
+            file.write(listing.as_csv(folder, manifest, status, changes).encode())
         say_written([csv])
 
 

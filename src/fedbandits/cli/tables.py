@@ -100,18 +100,27 @@ def bounds_table(result: Result) -> Group:
     )
 
 
-def sweep_tables(folder: Path, manifest: Manifest, status: Status, width: int) -> list[Group]:
-    """Regret at T of the cells that are done; the cells that failed, and those that are missing."""
+def sweep_tables(
+    folder: Path, manifest: Manifest, status: Status, width: int, changes: int | None = None
+) -> list[Group]:
+    """Regret at T of the cells that are done; the cells that failed, and those that are missing.
+
+    With `changes` regret is against the best sequence with at most so many, and the title says so.
+    """
+    from fedbandits.results.dynamic_regret import in_words
     from fedbandits.sweeps.listing import final_regret
 
     tables = []
     if status.done:
-        regrets = [final_regret(folder, cell) for cell in status.done[:LISTED]]
+        regrets = [final_regret(folder, cell, changes) for cell in status.done[:LISTED]]
         columns = {
             "regret at T": [f"{mean:,.2f}" for mean, _, _ in regrets],
             "95% band": [_band(low, high) for _, low, high in regrets],
         }
-        tables.append(cell_table("cells that are done", manifest, status.done, width, columns))
+        title = "cells that are done"
+        if changes is not None:
+            title += f", regret against {in_words(changes)}"
+        tables.append(cell_table(title, manifest, status.done, width, columns))
     if status.failed:
         cells = [cell for cell, _ in status.failed]
         errors = {"error": [error for _, error in status.failed[:LISTED]]}

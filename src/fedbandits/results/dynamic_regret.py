@@ -113,13 +113,23 @@ def compared_with(
         changes = checks.whole(changes, "changes", least=0, most=horizon - 1)
         dims, losses = _losses(result, problem)
         loss = best_sequences(losses, changes, times)[:, -1]
-        words = f"the best sequence with at most {changes:,} change{'s' * (changes != 1)}"
+        words = in_words(changes)
     else:
         parts = checks.whole(parts, "parts", least=1, most=horizon)
         dims, losses = _losses(result, problem)
         loss = best_of_parts(losses, parts, horizon, times)
         words = f"the best arm of each of {parts:,} equal parts"
     return xr.DataArray(loss, dims=("time", *dims), coords={"time": times}), words
+
+
+def in_words(changes: int) -> str:
+    """What regret against so many changes is called.
+
+    Example:
+        >>> in_words(3)
+        'the best sequence with at most 3 changes'
+    """
+    return f"the best sequence with at most {changes:,} change{'s' * (changes != 1)}"
 
 
 def _losses(result: Result, problem: Problem | None) -> tuple[tuple[str, ...], Rows]:

@@ -25,31 +25,38 @@ class FinalRegret(NamedTuple):
     high: float
 
 
-def final_regret(folder: Path, cell: store.StoredCell) -> FinalRegret:
-    """Of a cell that is done."""
+def final_regret(folder: Path, cell: store.StoredCell, changes: int | None = None) -> FinalRegret:
+    """Of a cell that is done; against the best sequence with so many changes, if given."""
     import xarray as xr
 
     from fedbandits.common.statistics import band
 
-    arrays, _ = read_arrays(store.cell_path(folder, cell.hash), ["regret"])
+    sequence = {} if changes is None else {"changes": changes}
+    arrays, _ = read_arrays(store.cell_path(folder, cell.hash), ["regret"], sequence)
     values = arrays["regret"][..., -1]
     at_end = xr.DataArray(values, dims=("draw", "run")[-values.ndim :])
     return FinalRegret(*(float(x) for x in band(at_end)))
 
 
-def as_csv(folder: Path, manifest: store.Manifest, status: store.Status) -> str:
-    """All cells, in their order: the axes, the status, regret at T, the error, the file."""
+def as_csv(
+    folder: Path, manifest: store.Manifest, status: store.Status, changes: int | None = None
+) -> str:
+    """All cells, in their order: the axes, the status, regret at T, the error, the file.
+
+    Regret against a sequence has that in the names of its columns.
+    """
     done = {cell.hash for cell in status.done}
     errors = {cell.hash: error for cell, error in status.failed}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    regret = ["final_regret", "final_regret_low", "final_regret_high"]
+    name = "final_regret" if changes is None else f"final_regret_changes_{changes}"
+    regret = [name, f"{name}_low", f"{name}_high"]
     rows.writerow([*_names(manifest), "status", *regret, "error", "file"])
     for cell in manifest.cells:
         values = [label(value) for value in cell.values.values()]
         if cell.hash in done:
             path = store.cell_path(folder, cell.hash)
-            rows.writerow([*values, "done", *final_regret(folder, cell), "", path])
+            rows.writerow([*values, "done", *final_regret(folder, cell, changes), "", path])
         else:
             how = "failed" if cell.hash in errors else "missing"
             rows.writerow([*values, how, "", "", "", errors.get(cell.hash, ""), ""])

@@ -1,0 +1,43 @@
+"""FedExp3 that weighs several memories."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.engine.rounds import compilations
+
+GRID = fb.gossip.max_degree(fb.networks.grid(2, 3))
+
+
+@pytest.mark.parametrize("forever", [0.0, 1.0, -0.1, float("nan"), True, "long"])
+def test_a_weight_is_between_0_and_1(forever: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="forever"):
+        fb.TrackingFedExp3(forever=forever)  # type: ignore[arg-type]  # no weight: the point
+
+
+def test_who_trusts_one_memory_plays_as_it() -> None:
+    """With nearly all weight on remembering forever it is FedExp3, until the others win by far."""
+    alike = fb.TrackingFedExp3(0.5, forever=1 - 1e-12), fb.FedExp3(0.5)
+    z = np.array([0.3, 2.0, 0.1, 5.0])
+    state = alike[0].init(4, 6, dtype=np.float64)
+    plain = alike[1].init(4, 6, dtype=np.float64)
+    state = state._replace(z=z, z30=z[::-1], lost=np.array([0.0, 1.0, 2.0, 3.0, 4.0]))
+    theirs = [
+        each.distribution(s, 9) for each, s in zip(alike, (state, plain._replace(z=z)), strict=True)
+    ]
+    np.testing.assert_allclose(*theirs, rtol=1e-6)
+    state = state._replace(lost=np.array([0.0, 50.0, 50.0, 50.0, 50.0]))
+    plain = plain._replace(z=z[::-1])
+    theirs = [each.distribution(s, 9) for each, s in zip(alike, (state, plain), strict=True)]
+    np.testing.assert_allclose(*theirs, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_weights_share_a_program() -> None:
+    problem = fb.problems.bernoulli([0.2, 0.8], 23, agents=6)
+    before = compilations()
+    for forever in (0.2, 0.9):
+        fb.simulate(problem, fb.TrackingFedExp3(forever=forever), GRID, runs=2)
+    assert compilations() == before + 1
