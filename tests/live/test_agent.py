@@ -250,7 +250,9 @@ def test_members_come_and_go() -> None:
         inputs = [one._running().ledger.inputs["z"] for one in agents[:2]]
         np.testing.assert_allclose(z[0] + z[1], inputs[0] + inputs[1])
         assert float(agents[0]._running()._state.agents) == 2
-        assert agents[0]._running().algorithm.learning_rate.scatter == scatter(two.gossip)
+        told: Any = agents[0]._running().algorithm
+        assert isinstance(two.gossip, fb.Gossip)
+        assert told.learning_rate.scatter == scatter(two.gossip)
         assert set(agents[1].neighbours) == {"agent1"}
         for one in agents:
             await one.stop()

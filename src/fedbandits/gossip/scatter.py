@@ -67,8 +67,8 @@ def squared_modes(gossip: Gossip) -> tuple[Floats, Floats]:
     if agents > DENSE_AGENTS:
         return _lanczos(gossip)
     W = _dense(gossip)
-    found: Floats = np.linalg.eigvalsh(W if gossip.random else W @ W.T)[:-1]
-    return _below_one(found), np.full(agents - 1, 1 / agents)
+    found = np.linalg.eigvalsh(W if gossip.random else W @ W.T)[:-1]
+    return _below_one(np.asarray(found, np.float64)), np.full(agents - 1, 1 / agents)
 
 
 def _with_momentum(modes: Floats, momentum: float) -> Floats:
