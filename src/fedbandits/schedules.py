@@ -32,8 +32,10 @@ from fedbandits.arrays import Array, over_arms
 from fedbandits.common.checks import explained, nonnegative
 from fedbandits.common.describe import Fresh
 
-
 _NOTHING = 1e-9
+"""In place of 0, where a power below 0 is taken."""
+_SLOW = 6.0
+"""What was measured to weigh learning soon against staying calm while news is slow."""
 
 
 class RateState(Protocol):
@@ -127,20 +129,16 @@ class MixingAware(_Named):
     """The small-loss rate, held down where gossip is slow and agents' estimates stay apart.
 
     Attributes:
-        c: the factor of the small-loss rate.
-        d: that of what slow gossip allows.
-        scatter: of the gossip (`gossip.scatter`), which set-up tells; None where nobody did, and
-            the rate is the small-loss rate.
+        c: a factor.
+        scatter: of the gossip (`fedbandits.gossip.scatter`), which set-up tells; None where nobody
+            did, and the rate is the small-loss rate.
     """
 
     c: float = 2.0
-    d: float = 2.5
-    scatter: float | None = field(
-        default=None, init=False, compare=False, metadata={"told": True}
-    )
+    scatter: float | None = field(default=None, init=False, compare=False, metadata={"told": True})
 
     def __post_init__(self) -> None:
-        _nonnegative(self, "c", "d")
+        _nonnegative(self, "c")
 
     def knowing(self, scatter: float) -> Self:
         """The same rate on a network whose gossip leaves sums apart by so much."""
@@ -149,18 +147,18 @@ class MixingAware(_Named):
         return told
 
     def __call__(self, t: Array, state: RateState) -> Array:  # noqa: ARG002
-        """η_t = min{c sqrt(ln K/((K/N + 1) (1/2 + L))), d (ln K/(K S L))^(1/3)}, L = min_i z_t(i).
+        """η_t = c · min{(ln K/((K/N + 1) (1/2 + L)))^(1/2), (6 ln K/((K - 1) S L))^(1/3)}.
 
-        S is the scatter.
+        L = min_i z_t(i), and S is the scatter; `[...]`.
         """
         best = _best_loss(state)
-        rate = self.c * _small_loss(state, best)
+        rate = _small_loss(state, best)
         if self.scatter is None:
-            return rate
+            return self.c * rate
         arms, xp = state.z.shape[0], state.z.__array_namespace__()
         # Before the best arm has lost, and for an agent alone, nothing holds the rate down.
-        apart = xp.maximum(arms * self.scatter * best, _NOTHING)
-        return xp.minimum(rate, self.d * (math.log(arms) / apart) ** (1 / 3))
+        apart = xp.maximum((arms - 1) * self.scatter * best, _NOTHING)
+        return self.c * xp.minimum(rate, (_SLOW * math.log(arms) / apart) ** (1 / 3))
 
 
 def _best_loss(state: RateState) -> Array:
@@ -235,20 +233,20 @@ def small_loss(c: float = SmallLoss.c) -> SmallLoss:
 
 
 @explained
-def mixing_aware(c: float = MixingAware.c, d: float = MixingAware.d) -> MixingAware:
-    """FedExp3's default: `small_loss(c)`, and at most d · (ln K / (K S min_i z(i)))^(1/3).
+def mixing_aware(c: float = MixingAware.c) -> MixingAware:
+    """FedExp3's default: `small_loss(c)`, and at most c · (6 ln K / ((K - 1) S min_i z(i)))^(1/3).
 
-    S is the scatter of the gossip (`gossip.scatter.scatter`): how far apart it leaves the agents'
-    estimates. A simulation and a live federation work it out from the network before round 1;
-    nothing is sent. Without a network, and for an agent alone, it is the small-loss rate.
+    S is the scatter of the gossip (`fedbandits.gossip.scatter`): how far apart it leaves the
+    agents' estimates. A simulation and a live federation work it out from the network before
+    round 1; nothing is sent. Without a network, and for an agent alone, it is the small-loss rate.
     `fedbandits reproduce suite` compares it with the best constants; no bound is proved for it
     (docs/learning-rate.md).
 
     Example:
         >>> mixing_aware()
-        mixing_aware(c=2.0, d=2.5)
+        mixing_aware(c=2.0)
     """
-    return MixingAware(c, d)
+    return MixingAware(c)
 
 
 def as_schedule(rate: float | Schedule, name: str) -> Schedule:

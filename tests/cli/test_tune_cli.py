@@ -142,11 +142,11 @@ def test_the_files_own_setting_is_a_candidate_under_its_own_name(small: Path) ->
     done = call("tune", small, "--out", out, "--budget", "3", "--runs", "1")
     assert done.exit_code == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if "as in the file" in line]
-    assert "small_loss(c=2)" in line
+    assert "mixing_aware(c=2)" in line
     assert "nan" not in done.stdout
     tried = pd.read_csv(out / "small.candidates.csv")
-    assert tried.loc[tried["given"], "learning_rate"].tolist() == ["small_loss(c=2)"]
-    for name in ("SmallLoss", "Constant", "Power"):
+    assert tried.loc[tried["given"], "learning_rate"].tolist() == ["mixing_aware(c=2)"]
+    for name in ("MixingAware", "Constant", "Power"):
         assert name not in done.stdout
 
 

@@ -154,7 +154,7 @@ def test_files_are_relative_to_the_configuration(
             '"FedExp3"\nlearning_rate = "power"',
             r"\[algorithm\]: learning_rate must be a number, or a table such as "
             r'\{name = "power", c = 0\.01, a = 0\.5\}, not \'power\'; a name is one of: constant, '
-            r"power, anytime, small_loss$",
+            r"power, anytime, small_loss, mixing_aware$",
         ),
         ('"FedExp3"', '"FedExp3"\nfrom_theorm = true', r"did you mean 'from_theorem'\?"),
         ('"FedExp3"', '"FedExp3"\nfrom_theorem = 1', r"from_theorem must be true or false, not 1"),

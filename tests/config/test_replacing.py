@@ -55,7 +55,7 @@ def not_played(monkeypatch: pytest.MonkeyPatch) -> None:
         ("problem.horizon=30", "problem.horizon is 20 there and 30 here"),
         (
             "algorithm.learning_rate=0.1",
-            "algorithm.learning_rate is small_loss there and 0.1 here",
+            "algorithm.learning_rate is mixing_aware there and 0.1 here",
         ),
         ("algorithm={name = 'Exp3'}", "algorithm is FedExp3 there and Exp3 here"),
         ("gossip={name = 'metropolis'}", "gossip is max_degree there and metropolis here"),

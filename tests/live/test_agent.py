@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.gossip.scatter import scatter
 from fedbandits.live import Agent, Federation, StoppedError, Ticket
 from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
 from fedbandits.live.messages import VERSION, Report, Terms, encode, packed
@@ -249,6 +250,9 @@ def test_members_come_and_go() -> None:
         inputs = [one._running().ledger.inputs["z"] for one in agents[:2]]
         np.testing.assert_allclose(z[0] + z[1], inputs[0] + inputs[1])
         assert float(agents[0]._running()._state.agents) == 2
+        told: Any = agents[0]._running().algorithm
+        assert isinstance(two.gossip, fb.Gossip)
+        assert told.learning_rate.scatter == scatter(two.gossip)
         assert set(agents[1].neighbours) == {"agent1"}
         for one in agents:
             await one.stop()

@@ -52,14 +52,15 @@ def scatter(W: Float) -> float:
     return total
 
 
-def default_rate(W: Float, K: int, d: float = 2.5) -> Callable[[Float], float]:
+def default_rate(W: Float, K: int, c: float = 2) -> Callable[[Float], float]:
     """FedExp3's, from what an agent estimates; with W = [[1]] Exp3's."""
     N, S = len(W), scatter(W)
 
     def rate(z: Float) -> float:
         L = z.min()
-        small_loss = 2 * float(np.sqrt(np.log(K) / ((K / N + 1) * (0.5 + L))))
-        return min(small_loss, d * float(np.cbrt(np.log(K) / (K * S * L)))) if S * L else small_loss
+        small_loss = float(np.sqrt(np.log(K) / ((K / N + 1) * (0.5 + L))))
+        slow_gossip = float(np.cbrt(6 * np.log(K) / ((K - 1) * S * L))) if S * L else np.inf
+        return c * min(small_loss, slow_gossip)
 
     return rate
 

@@ -59,7 +59,7 @@ def test_dimensions(result: fb.Result) -> None:
 def test_configuration_says_what_was_run(result: fb.Result) -> None:
     config = result.config
     assert config["version"] == fb.__version__
-    assert config["algorithm"]["learning_rate"] == {"name": "SmallLoss", "c": 2.0}
+    assert config["algorithm"]["learning_rate"] == {"name": "MixingAware", "c": 2.0}
     assert config["problem"]["agents"] == 6
     assert (config["network"]["name"], config["gossip"]["name"]) == ("ring", "max_degree")
     assert (config["runs"], config["seed"], config["dtype"]) == (5, 0, "float32")

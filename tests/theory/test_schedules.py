@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.exponential_weights import LossEstimates
+from fedbandits.common.describe import describe
+from fedbandits.gossip.scatter import scatter
 
 STATE = LossEstimates(np.zeros(20), np.float64(36))
 
@@ -29,6 +32,48 @@ def test_values() -> None:
     assert fb.schedules.small_loss()(9, estimates) == pytest.approx(expected)
 
 
+def test_the_rate_that_knows_the_network() -> None:
+    """It is the small-loss rate, but for what slow gossip allows once the best arm has lost."""
+    small, rate = fb.schedules.small_loss(1.5), fb.schedules.mixing_aware(1.5)
+    estimates = STATE._replace(z=np.arange(20.0) + 7)
+    slow = rate.knowing(34.0)
+    allowed = 1.5 * (6 * math.log(20) / (19 * 34 * 7)) ** (1 / 3)
+    assert slow(9, estimates) == pytest.approx(allowed)
+    assert allowed < small(9, estimates)
+    for state, told in (
+        (estimates, rate),  # nobody told it
+        (estimates, rate.knowing(0.0)),  # an agent alone
+        (STATE, slow),  # the best arm has lost nothing
+        (STATE._replace(z=np.arange(20.0) - 9), slow),  # as momentum may bring it
+    ):
+        assert told(9, state) == small(9, state)
+
+
+def test_what_the_network_tells_is_no_part_of_the_rate() -> None:
+    """So that a journal, or a result, is of the same game when a member joins."""
+    rate, told = fb.schedules.mixing_aware(), fb.schedules.mixing_aware().knowing(34.0)
+    assert rate == told
+    assert repr(rate) == repr(told) == "mixing_aware(c=2.0)"
+    assert describe(told) == {"name": "MixingAware", "c": 2.0}
+    with pytest.raises(ValueError, match="mixing_aware is a learning rate, of no use as explor"):
+        fb.FedExp3(exploration=rate)
+
+
+def test_algorithms_are_told_of_the_network_they_gossip_on() -> None:
+    gossip = fb.gossip.max_degree(fb.networks.star(36))
+    setting = Setting(arms=20, agents=36, gossip=gossip)
+    for algorithm in (fb.FedExp3(), fb.FedExp3(memory=300), fb.TrackingFedExp3()):
+        assert algorithm.set_up(setting).learning_rate.scatter == scatter(gossip)  # type: ignore[attr-defined]
+    fast = fb.AcceleratedFedExp3().set_up(setting)
+    assert fast.momentum is not None
+    assert fast.learning_rate.scatter == scatter(gossip, fast.momentum)  # type: ignore[attr-defined]
+    # Told once, told again of another, and left alone by who knows of none.
+    again = fb.FedExp3().set_up(setting).set_up(setting._replace(gossip=None))
+    assert again.learning_rate.scatter == scatter(gossip)  # type: ignore[attr-defined]
+    assert fb.FedExp3(0.1).set_up(setting) == fb.FedExp3(0.1)
+    assert fb.Exp3().set_up(setting).learning_rate == fb.schedules.small_loss()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -40,6 +85,7 @@ def test_values() -> None:
         (lambda: fb.schedules.power(-1, 0.5), "c of power must be .* not -1"),
         (lambda: fb.schedules.power(1, -0.5), "a of power must be .* not -0.5"),
         (lambda: fb.schedules.small_loss(-1), "c of small_loss must be .* not -1"),
+        (lambda: fb.schedules.mixing_aware(-1), "c of mixing_aware must be .* not -1"),
         (lambda: fb.schedules.anytime(math.inf), "c of anytime must be a finite number"),
     ],
 )

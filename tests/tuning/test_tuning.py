@@ -202,7 +202,7 @@ SPREAD = 2 / 4 + 3 / 5  # B/4 + d/N
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        (fb.FedExp3(), "small_loss(c=2)"),
+        (fb.FedExp3(), "mixing_aware(c=2)"),
         (fb.FedExp3(anytime(0.5)), "anytime(c=0.5)"),
         (fb.FedExp3(Decaying(0.25)), "Decaying(c=0.25)"),
         (fb.FedExp3(halving), f"{__name__}.halving"),

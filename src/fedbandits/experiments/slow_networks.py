@@ -143,7 +143,11 @@ def price_table(prices: list[Price]) -> Table:
 def price_findings(prices: list[Price]) -> list[str]:
     """How the price grows with the rate, in words made from the numbers."""
     fast, slow = (
-        [exponent(price.rates, price.costs).mean for price in prices if (price.network in SLOW) == s]
+        [
+            exponent(price.rates, price.costs).mean
+            for price in prices
+            if (price.network in SLOW) == s
+        ]
         for s in (False, True)
     )
     agree, disagree = (

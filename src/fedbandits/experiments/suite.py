@@ -34,7 +34,7 @@ GOAL, GOAL_OF_ONE, GOAL_ADVERSARIAL = 1.06, 1.3, 0.1
 over the authors' constant in units of uniform play's regret."""
 
 IN_VIEW = (
-    "The factors and the offset of the default were chosen with these families in view, and others "
+    "The factor and the offset of the default were chosen with these families in view, and others "
     "like them: on losses of another kind it may do worse."
 )
 """Said with the findings, so that no page has them without it."""
@@ -146,12 +146,11 @@ def networks(sizes: Sizes = FULL) -> dict[str, fb.Gossip]:
 
 def contenders() -> dict[str, fb.FedExp3]:
     """Rates that need no tuning, how much the default's factor matters, the authors' constant."""
-    rates = fb.schedules
-    c, d = rates.mixing_aware().c, rates.mixing_aware().d
+    rates, c = fb.schedules, fb.schedules.mixing_aware().c
     return {
         DEFAULT: fb.FedExp3(),
-        "half its factors": fb.FedExp3(rates.mixing_aware(c / 2, d / 2), EXPLORATION),
-        "twice its factors": fb.FedExp3(rates.mixing_aware(2 * c, 2 * d), EXPLORATION),
+        "half its factor": fb.FedExp3(rates.mixing_aware(c / 2), EXPLORATION),
+        "twice its factor": fb.FedExp3(rates.mixing_aware(2 * c), EXPLORATION),
         "small_loss": fb.FedExp3(rates.small_loss(), EXPLORATION),
         "anytime": fb.FedExp3(fb.schedules.anytime(), EXPLORATION),
         AUTHORS: fb.FedExp3(LEARNING_RATE, EXPLORATION),

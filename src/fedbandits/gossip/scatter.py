@@ -22,6 +22,8 @@ _OLDEST = 1e4
 """Rounds in which a difference that hardly dissolves is counted, so that no sum is infinite."""
 _STEPS = 50
 """Of Lanczos' method, each two exchanges: it sees about as far back."""
+_EDGES = 50_000_000
+"""That all its steps go over together, so that a million agents start in seconds."""
 _ENOUGH = 0.01
 """Relative change of the scatter at which Lanczos' method ends."""
 _ROUNDS = 100_000
@@ -66,7 +68,7 @@ def squared_modes(gossip: Gossip) -> tuple[Floats, Floats]:
         return _lanczos(gossip)
     W = _dense(gossip)
     found = np.linalg.eigvalsh(W if gossip.random else W @ W.T)[:-1]
-    return _below_one(found), np.full(agents - 1, 1 / agents)
+    return _below_one(np.asarray(found, np.float64)), np.full(agents - 1, 1 / agents)
 
 
 def _with_momentum(modes: Floats, momentum: float) -> Floats:
@@ -91,7 +93,8 @@ def _lanczos(gossip: Gossip) -> tuple[Floats, Floats]:
     diagonal: list[float] = []
     beside: list[float] = []
     values, shares, found = np.zeros(1), np.ones(1), 0.0
-    for _ in range(min(_STEPS, agents - 1)):
+    affordable = _EDGES // (2 * len(gossip.network.edges)) + 2
+    for _ in range(min(_STEPS, agents - 1, affordable)):
         after = _exchanged(gossip, now) - (beside[-1] if beside else 0.0) * before
         diagonal.append(float(now @ after))
         after -= diagonal[-1] * now

@@ -285,9 +285,7 @@ class Member:
         """What is sent to the neighbours who have not shown that they know."""
         return _encoded(self.ledger.goodbyes())
 
-    def adopt(
-        self, agents: int, neighbours: Mapping[str, float], algorithm: AnyAlgorithm
-    ) -> None:
+    def adopt(self, agents: int, neighbours: Mapping[str, float], algorithm: AnyAlgorithm) -> None:
         """Have these neighbours from now on: some may be new, some gone, some weighed anew.
 
         The algorithm is the same, but may have been told of another network.
