@@ -33,7 +33,6 @@ NETWORK = "grid"
 """Where bytes and time are measured."""
 LEFT_OUT = {
     "LinearBlockGossip": "arms of the suite are no vectors; see `fedbandits reproduce linear`",
-    "SharingFedExp3": "it is made for a best arm that changes, and measured against that",
     "TrackingFedExp3": "it is made for a best arm that changes, and measured against that",
     "PrivateFedExp3": "its regret is that of its ε, which the others do not have",
     "HeldFedExp3": "its regret is that of its ε, which the others do not have",
