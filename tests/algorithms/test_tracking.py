@@ -34,6 +34,17 @@ def test_who_trusts_one_memory_plays_as_it() -> None:
     np.testing.assert_allclose(*theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("t", "rounds"), [(1, 300), (1500, 300), (1501, 300.2), (10_000, 2000)])
+def test_what_memories_lost_is_forgotten_in_a_fifth_of_the_time(t: int, rounds: float) -> None:
+    """And in no fewer than 300 rounds; oracles play fewer than that takes to differ."""
+    algorithm = fb.TrackingFedExp3()
+    state = algorithm.init(3, 6, dtype=np.float64)
+    received = dict(algorithm.message(state)) | {"lost": np.full(5, 60.0)}
+    p, nothing = np.full(3, 1 / 3), np.float64(0.0)
+    after = algorithm.update(state, received, np.int64(0), nothing, p, np.int64(t))
+    np.testing.assert_allclose(after.lost, 60 * (1 - 1 / rounds), rtol=1e-12)
+
+
 @pytest.mark.slow
 def test_weights_share_a_program() -> None:
     problem = fb.problems.bernoulli([0.2, 0.8], 23, agents=6)

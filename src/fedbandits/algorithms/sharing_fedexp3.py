@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from fedbandits.arrays import Array, over_arms
 from fedbandits.common import checks
-from fedbandits.schedules import Power, Schedule, SmallLoss
+from fedbandits.schedules import MixingAware, Power, Schedule
 
 from .base import Leaf
 from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
@@ -28,14 +28,14 @@ class SharingFedExp3(ExploringWeights):
     catch up, however long it was worse. This z is gossiped, and only K numbers are sent.
 
     Sharing is not linear, so the mean over agents is no longer a sum of mean estimates, as it is
-    in FedExp3 and with a memory. What holds: sharing is concave and moves no two agents apart, so
-    that they agree no less than FedExp3's; an agent alone with a constant rate is Exp3.S. No bound
-    is known for more agents (docs/moving.md).
+    in FedExp3 and with a memory. What holds with a constant rate: an agent alone is Exp3.S, and
+    sharing moves no two agents apart. No bound is known for several (docs/moving.md).
 
     Args:
-        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
+        learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
-        share: α, above 0 and below 1: about how often the best arm changes, over K.
+        share: α, above 0 and below 1. An arm that has fallen behind comes back to a weight of about
+            sqrt(α/K) before it is played and found to lose, again and again: small shares do best.
 
     Example:
         >>> import fedbandits as fb
@@ -58,10 +58,10 @@ class SharingFedExp3(ExploringWeights):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
+        learning_rate: float | Schedule = MixingAware(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
         *,
-        share: float = 1e-5,
+        share: float = 1e-8,
     ) -> None:
         super().__init__(learning_rate, exploration)
         object.__setattr__(self, "share", _checked_share(share))

@@ -38,12 +38,13 @@ MEMORIES: Mapping[str, float] = {
 
 _WEIGHING = SmallLoss()
 """The rate at which memories are weighed: they are to it what arms are to FedExp3."""
-_KEPT = 1.0 - 1.0 / 300.0
-"""Of what memories have lost, in a round: never forgotten, it would take as long to change a mind
-as it was of one mind before."""
+_JUDGED, _JUDGED_PART = 300.0, 0.2
+"""Memories are weighed by what they lost in about so many rounds, and in that part of all. Never
+forgotten, it would take as long to change a mind as it was of one mind before; always forgotten as
+soon, short memories would be tried again for ever, at a price in every round."""
 _FOREVER = 0.95
-"""π(∞). Equal weights follow changes a little faster, and cost a stationary world much more: what
-the short memories lose there is forgotten again and again (docs/moving.md)."""
+"""π(∞). Equal weights follow changes a little faster, and cost much more where there are none
+(docs/moving.md)."""
 
 
 class SeveralMemories(NamedTuple):
@@ -78,16 +79,16 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
     x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
-    L_{t+1}^v(m) = (1 - 1/300) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,
+    L_{t+1}^v(m) = (1 - 1/J_t) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,  J_t = max(300, t/5),
     w_t(m) ∝ π(m) exp(-ζ L_t(m)),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
     p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
 
     All memories learn from the same g_t = ℓ_t 1{a_t} / p_t, which is unbiased whoever of them had
     its way, so that ⟨x^m, g⟩ estimates what memory m would have lost. These sums are averaged like
-    all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten, in
-    about 300 rounds, so that a world that begins or ceases to change is noticed. Before any loss
-    counts, and wherever memories lose the same, π has its way: most of it is with remembering
-    forever, the rest is shared equally.
+    all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten, so
+    that a world that begins or ceases to change is noticed. Before any loss counts, and wherever
+    memories lose the same, π has its way: most of it is with remembering forever, the rest is
+    shared equally.
 
     It sends 5 K + 5 numbers where FedExp3 sends K. No bound is known for it. It is for a best arm
     that changes; where none does, it pays for the choice.
@@ -171,13 +172,13 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
     ) -> SeveralMemories:
         """Every memory fades at its own pace and learns the same; each is charged its own loss."""
         xp, arms, g = p.__array_namespace__(), len(p), importance_weighted(feedback, action, p)
-        drawn = feedback / taken(p, action)
+        drawn, judged = feedback / taken(p, action), xp.maximum(_JUDGED, _JUDGED_PART * t)
         places = range(0, len(MEMORIES) * arms, arms)
         charged = [taken(state.x[first : first + arms], action) * drawn for first in places]
         z = {name: (1.0 - 1.0 / kept) * received[name] + g for name, kept in MEMORIES.items()}
         return state._replace(
             **z,
-            lost=_KEPT * received["lost"] + xp.stack(charged),
+            lost=(1.0 - 1.0 / judged) * received["lost"] + xp.stack(charged),
             x=xp.concat([self._learner(each, state.agents, t + 1) for each in z.values()]),
         )
 

@@ -36,8 +36,8 @@ LEFT_OUT = {
 }
 """Who is not on the board, and why."""
 IN_VIEW = (
-    "The default rate of FedExp3, AcceleratedFedExp3, TrackingFedExp3 and Exp3 was chosen with "
-    "these families, among others, in view; other defaults were not."
+    "The default rate of FedExp3, AcceleratedFedExp3, SharingFedExp3, TrackingFedExp3 and Exp3 was "
+    "chosen with these families, among others, in view; other defaults were not."
 )
 """Said with the findings and with the board, so that no page has them without it."""
 
@@ -331,8 +331,9 @@ def board(
         f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {horizon:,} "
         f"rounds there, beside others, on {device}. {IN_VIEW} "
         "FedHedge sees the losses of all arms. Exp3Coop and DelayedFTRL are made for agents who "
-        "see the same losses: here, at most on average, in families 1, 4 and 5. TrackingFedExp3 is "
-        "made for a best arm that moves, with families of its own: `fedbandits reproduce moving`. "
+        "see the same losses: here, at most on average, in families 1, 4 and 5. TrackingFedExp3 and "
+        "SharingFedExp3 are made for a best arm that moves, with families of its own: "
+        "`fedbandits reproduce moving`. "
         f"{promises(costs)}"
     )
     return Table("The board", columns, rows, note)

@@ -50,6 +50,7 @@ def contenders() -> dict[str, AnyAlgorithm]:
     return {
         PLAIN: fb.FedExp3(),
         TRACKER: fb.TrackingFedExp3(),
+        "SharingFedExp3()": fb.SharingFedExp3(),
         **{f"FedExp3(memory={m})": fb.FedExp3(memory=m) for m in (100, 300, 1000, 3000)},
     }
 
