@@ -43,10 +43,10 @@ def softmax(z: Float, eta: float) -> Float:
 
 
 def scatter(W: Float) -> float:
-    """Σ_k (‖W^k‖_F² - 1) / N: how far apart W leaves sums to which everyone adds."""
+    """Σ_k ‖W^k - 11ᵀ/N‖_F² / N: how far apart W leaves sums to which everyone adds."""
     N = len(W)
     total, power = 0.0, np.eye(N)
-    while (apart := float((power**2).sum()) - 1) > 1e-13:
+    while (apart := float(((power - 1 / N) ** 2).sum())) > 1e-13:
         total += apart / N
         power = power @ W
     return total

@@ -1,0 +1,46 @@
+"""Slow networks: the arithmetic of both tables and what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedbandits.experiments import slow_networks
+from fedbandits.experiments.slow_networks import RATES, SMALL_LOSS, Price
+from fedbandits.experiments.suite import BEST, DEFAULT, Case
+
+
+def case(network: str, horizon: int, small_loss: float, default: float) -> Case:
+    paid = {SMALL_LOSS: small_loss, DEFAULT: default, BEST: 10.0}
+    regret = {label: np.array([0.9, 1.1]) * value for label, value in paid.items()}
+    return Case(f"T = {horizon:,}", network, 0.03, False, regret, np.array([99.0, 99.0]))
+
+
+def price(network: str, spread: float, power: float, scale: float = 1.0) -> Price:
+    costs = scale * np.array(RATES)[:, None] ** power * np.ones(3)
+    return Price(network, spread, 7.0, RATES, costs)
+
+
+def test_the_long_runs_are_judged() -> None:
+    cases = [case("path", 240, 99, 99), case("path", 960, 20, 13)]
+    cases += [case("star", 240, 99, 99), case("star", 960, 18, 14)]
+    (words,) = slow_networks.findings(cases)
+    assert words.startswith("At T = 960 on path and star")
+    assert "up to 2.00 times" in words
+    assert "the default up to 1.40 times (goal 1.5: met)" in words
+    worse = [*cases[:3], case("star", 960, 18, 16)]
+    assert "1.60 times (goal 1.5: missed)" in slow_networks.findings(worse)[0]
+    rows = slow_networks.long_table(cases).rows
+    assert [row[0] for row in rows][1::2] == ["path, T = 960", "star, T = 960"]
+    assert (rows[1][3], rows[1][5]) == ("2.00", "1.30")
+
+
+def test_the_price_is_told_by_its_power_of_the_rate() -> None:
+    prices = [price("complete", 0.4, 1), price("complete", 0.0, 1)]
+    prices += [price("star", 0.4, 2, scale=3.0), price("star", 0.0, 2)]
+    assert [row[-1] for row in slow_networks.price_table(prices).rows] == [
+        *["1.00"] * 2,
+        *["2.00"] * 2,
+    ]
+    (words,) = slow_networks.price_findings(prices)
+    assert "of 1.0 to 1.0 on the complete graph and of 2.0 to 2.0 on path and star" in words
+    assert "agents who disagree pay 3.0 times" in words
