@@ -143,7 +143,7 @@ def test_what_was_chosen_in_view_of_the_families_is_said_beside_the_numbers() ->
     assert all("was chosen with these families, among others, in view" in words for words in said)
     # Who has that rate is who is named.
     named = [name for name, rate in rates().items() if rate == fb.schedules.small_loss()]
-    assert named == ["FedExp3", "Exp3", "AcceleratedFedExp3"]
+    assert named == ["FedExp3", "Exp3", "AcceleratedFedExp3", "SharingFedExp3"]
     assert all(
         f"{name} " in leaderboard.IN_VIEW or f"{name}, " in leaderboard.IN_VIEW for name in named
     )

@@ -39,8 +39,8 @@ LEFT_OUT = {
 }
 """Who is not on the board, and why."""
 IN_VIEW = (
-    "The default rate of FedExp3, AcceleratedFedExp3 and Exp3 was chosen with these families, "
-    "among others, in view; other defaults were not."
+    "The default rate of FedExp3, AcceleratedFedExp3, SharingFedExp3 and Exp3 was chosen with "
+    "these families, among others, in view; other defaults were not."
 )
 """Said with the findings and with the board, so that no page has them without it."""
 
