@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,17 +15,18 @@ from fedbandits.algorithms.exponential_weights import softmax
 from fedbandits.algorithms.sharing_fedexp3 import shared
 from fedbandits.live.suitable import UnsuitableError, check_suitable
 
+Float = np.ndarray[Any, np.dtype[np.float64]]
 estimates = arrays(np.float64, 5, elements=st.floats(0, 1e6))
 rates, shares = st.floats(1e-4, 10), st.floats(1e-12, 0.9)
 
 
-def span(x: np.ndarray) -> float:  # type: ignore[type-arg]
+def span(x: Float) -> float:
     return float(x.max() - x.min())
 
 
 @given(estimates, rates, shares)
 def test_weights_are_mixed_with_uniform_ones(
-    y: np.ndarray,  # type: ignore[type-arg]
+    y: Float,
     eta: float,
     share: float,
 ) -> None:
@@ -37,8 +40,8 @@ def test_weights_are_mixed_with_uniform_ones(
 
 @given(estimates, estimates, rates, shares)
 def test_sharing_moves_no_two_agents_apart(
-    one: np.ndarray,  # type: ignore[type-arg]
-    other: np.ndarray,  # type: ignore[type-arg]
+    one: Float,
+    other: Float,
     eta: float,
     share: float,
 ) -> None:

@@ -43,7 +43,7 @@ def tracking_fedexp3(losses: Float, W: Float, gamma: Rate, uniforms: Float) -> P
                 heard = np.zeros(K)
                 for u in range(N):
                     heard += W[u, v] * z[u, m]
-                    L_next[v, m] += (1 - 1 / max(300, t / 5)) * W[u, v] * L[u, m]
+                    L_next[v, m] += (1 - 1 / max(300, t / 10)) * W[u, v] * L[u, m]
                 L_next[v, m] += x[m][a] * g
                 z_next[v, m] = KEPT[m] * heard
                 z_next[v, m, a] += g

@@ -38,7 +38,7 @@ MEMORIES: Mapping[str, float] = {
 
 _WEIGHING = SmallLoss()
 """The rate at which memories are weighed: they are to it what arms are to FedExp3."""
-_JUDGED, _JUDGED_PART = 300.0, 0.2
+_JUDGED, _JUDGED_PART = 300.0, 0.1
 """Memories are weighed by what they lost in about so many rounds, and in that part of all. Never
 forgotten, it would take as long to change a mind as it was of one mind before; always forgotten as
 soon, short memories would be tried again for ever, at a price in every round."""
@@ -79,7 +79,7 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
 
     z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
     x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
-    L_{t+1}^v(m) = (1 - 1/J_t) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,  J_t = max(300, t/5),
+    L_{t+1}^v(m) = (1 - 1/J_t) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,  J_t = max(300, t/10),
     w_t(m) ∝ π(m) exp(-ζ L_t(m)),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
     p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
 
