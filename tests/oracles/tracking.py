@@ -57,14 +57,12 @@ def sharing_fedexp3(losses: Float, W: Float, gamma: Rate, share: float, uniforms
     z = np.zeros((N, K))
     out = Played(np.zeros((T, N, K)), np.zeros((T, N), int), np.zeros((T, N, K)))
 
-    def small_loss(z: Float) -> float:
-        return 2 * float(np.sqrt(np.log(K) / ((K / N + 1) * (0.5 + z.min()))))
-
+    rate = default_rate(W, K)
     for t in range(1, T + 1):
         out.z[t - 1] = z
         z_next = np.zeros_like(z)
         for v in range(N):
-            x = softmax(z[v], small_loss(z[v]))
+            x = softmax(z[v], rate(z[v]))
             p = (1 - min(gamma(t), 1.0)) * x + min(gamma(t), 1.0) / K
             a = draw(p, uniforms[t - 1, v])
             out.p[t - 1, v], out.action[t - 1, v] = p, a
@@ -72,7 +70,7 @@ def sharing_fedexp3(losses: Float, W: Float, gamma: Rate, share: float, uniforms
             for u in range(N):
                 y += W[u, v] * z[u]
             y[a] += losses[t - 1, v, a] / p[a]
-            eta = small_loss(y)
+            eta = rate(y)
             weights = (1 - share) * softmax(y, eta) + share / K
             z_next[v] = y.min() - np.log(weights / weights.max()) / eta
         z = z_next
