@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from fedbandits.common.own_modules import OwnError
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
 from fedbandits.schedules import Schedule
@@ -59,7 +60,10 @@ def accepted(registry: Registry, name: Any) -> dict[str, Accepts]:
     """
     if not isinstance(name, str) or name not in registry:
         return {}
-    return parameters_of(registry[name])
+    try:
+        return parameters_of(registry[name])
+    except OwnError:  # whoever builds it says so, with its place
+        return {}
 
 
 @cache  # a sweep asks for every cell
@@ -71,7 +75,10 @@ def parameters_of(make: Callable[..., Any]) -> dict[str, Accepts]:
         >>> parameters_of(Exp3)["learning_rate"].table is TABLES[Schedule]
         True
     """
-    hints = _hints(make)
+    try:
+        hints = _hints(make)
+    except Exception as error:  # of an own one: hints are code
+        raise OwnError(f"the type hints of {make.__qualname__} cannot be read: {error}") from error
     return {
         key: _accepts(hints[key]) if key in hints else PLAIN
         for key in inspect.signature(make).parameters

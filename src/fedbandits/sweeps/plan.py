@@ -11,7 +11,9 @@ from fedbandits.common.describe import canonical
 from fedbandits.config.document import Document, read_document
 from fedbandits.config.expansion import Cell, Sweep
 from fedbandits.config.experiment import ConfigError, Experiment
-from fedbandits.config.identity import Contents
+from fedbandits.config.identity import Contents, own_names
+from fedbandits.config.own import looking_beside
+from fedbandits.config.own_contract import check_own
 
 from .identity import cell_hash, shape_of
 from .workshop import Parcel, Workshop
@@ -67,14 +69,20 @@ def plan_of(document: Document) -> Plan:
     Args:
         document: the configuration file; where it sweeps nothing, it has one cell.
     """
+    with looking_beside(document.config, document.source):
+        return _planned(document)
+
+
+def _planned(document: Document) -> Plan:
     source, sweep = document.source, document.sweep
     workshop = Workshop(str(source))
     contents = workshop.contents
     hashes = tuple(cell_hash(cell.config, contents) for cell in sweep.cells)
     _refuse_twins(sweep.cells, hashes, source)
     groups = []
+    checked: set[str] = set()
     for cell in sweep.cells:
-        experiment = _built(cell, document, workshop)
+        experiment = _built(cell, document, workshop, checked)
         groups.append((_kind(cell, experiment, contents), _room(experiment)))
     return Plan(source, document.config, sweep, hashes, _batches(groups), workshop)
 
@@ -91,9 +99,15 @@ def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) ->
         first[name] = cell
 
 
-def _built(cell: Cell, document: Document, workshop: Workshop) -> Experiment:
+def _built(cell: Cell, document: Document, workshop: Workshop, checked: set[str]) -> Experiment:
+    """What a cell describes. Own things are held to the contract, once for all their numbers."""
     try:
-        return workshop.build(cell.config, document.overrides)
+        experiment = workshop.build(cell.config, document.overrides)
+        kind = canonical([own_names(cell.config), shape_of(experiment.algorithm)])
+        if kind not in checked:
+            check_own(cell.config, experiment, document.source)
+            checked.add(kind)
+        return experiment
     except ConfigError as error:
         if not cell.title:
             raise
