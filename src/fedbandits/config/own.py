@@ -45,8 +45,9 @@ class Kind(NamedTuple):
         expected: the same in words.
         subclass: whether the constructor is a class of this kind, since its class is looked at.
         given: a parameter that it must have, whose value is not from the configuration.
-        made_by: the names of the functions of ours that make one, by which results describe it;
-            None where its own fields do.
+        made_by: what to do about one that none of our functions made, by whose names results
+            describe it; None where all is well.
+        static: fields that must not be traced, where it has them.
     """
 
     made: type | None
@@ -54,6 +55,7 @@ class Kind(NamedTuple):
     subclass: bool = False
     given: str | None = None
     made_by: Callable[[Any], str | None] = lambda _: None
+    static: tuple[str, ...] = ()
 
 
 def _family(network: Network) -> str | None:
@@ -69,7 +71,11 @@ def _rule(gossip: Gossip) -> str | None:
 
 
 ALGORITHM = Kind(Algorithm, "a subclass of fb.Algorithm, a frozen dataclass", subclass=True)
-PROBLEM = Kind(Problem, "a subclass of fb.problems.Problem, or a function that returns a problem")
+PROBLEM = Kind(
+    Problem,
+    "a subclass of fb.problems.Problem, or a function that returns a problem",
+    static=("agents", "arms", "horizon"),
+)
 NETWORK = Kind(Network, "a function that returns an fb.networks.Network", made_by=_family)
 GOSSIP = Kind(
     Gossip,
@@ -246,6 +252,12 @@ def _check_kind(name: str, make: Any, kind: Kind) -> None:
         raise OwnError(f"{name} lacks {missing}; write {'them' if ',' in missing else 'it'}")
     if not (dataclasses.is_dataclass(make) and _frozen(make)):
         raise OwnError(f"{name} is no frozen dataclass; write @dataclass(frozen=True) above it")
+    for field in dataclasses.fields(make):
+        if field.name in kind.static and not field.metadata.get("static"):
+            raise OwnError(
+                f"{name}: its {field.name} decides the shapes of arrays, which JAX must know; "
+                f'write {field.name}: int = field(metadata={{"static": True}})'
+            )
 
 
 def _frozen(make: type) -> bool:
