@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,8 @@ def plan_of(document: Document) -> Plan:
 
 
 def _planned(document: Document) -> Plan:
+    from fedbandits.engine.simulate import rounding_doubts
+
     source, sweep = document.source, document.sweep
     workshop = Workshop(str(source))
     contents = workshop.contents
@@ -81,9 +84,13 @@ def _planned(document: Document) -> Plan:
     _refuse_twins(sweep.cells, hashes, source)
     groups = []
     checked: set[str] = set()
+    doubts: dict[str, None] = {}
     for cell in sweep.cells:
         experiment = _built(cell, document, workshop, checked)
+        doubts |= dict.fromkeys(rounding_doubts(experiment.problem, experiment.dtype))
         groups.append((_kind(cell, experiment, contents), _room(experiment)))
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=4)
     return Plan(source, document.config, sweep, hashes, _batches(groups), workshop)
 
 
