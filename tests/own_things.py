@@ -122,9 +122,16 @@ def own_folder(folder: Path) -> Iterator[Path]:
     """A configuration and the module it names; what importing it leaves behind goes at the end."""
     (folder / "leaders.py").write_text(LEADER + OTHERS, encoding="utf-8")
     (folder / "own.toml").write_text(CONFIG, encoding="utf-8")
+    with imported_for_a_while(folder):
+        yield folder
+
+
+@contextmanager
+def imported_for_a_while(folder: Path) -> Iterator[None]:
+    """What is imported from a folder within it is forgotten at its end."""
     modules, path, sources = dict(sys.modules), list(sys.path), dict(own_modules._sources)
     try:
-        yield folder
+        yield
     finally:
         for name in sys.modules.keys() - modules.keys():
             if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):

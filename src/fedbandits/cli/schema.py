@@ -24,7 +24,7 @@ def schema(
 ) -> None:
     """Print a JSON Schema of configuration files, for editors that complete and check TOML.
 
-    Save it beside the files, and begin each with the line #:schema fedbandits.schema.json
+    Save it beside the files, and begin each with the line #:schema ./fedbandits.schema.json
 
     \b
     Examples:

@@ -59,19 +59,20 @@ class Sections:
         self._registries = REGISTRIES | dict(among or {})
 
     def definitions(self, sections: Iterable[str]) -> dict[str, Schema]:
-        """A schema for each section, and for those that these refer to."""
+        """A schema for each section and each of its names, and for those that these refer to."""
         found: dict[str, Schema] = {}
         wanted = list(sections)
         while wanted:
             section = wanted.pop()
             if section not in found:
-                found[section] = self._section(section)
-                wanted += _referred(found[section])
+                made = self._section(section)
+                found |= made
+                wanted += [name for name in _referred(made) if name in self._registries]
         return dict(sorted(found.items()))
 
     def anywhere(self, schema: Schema, *, lists: bool = False) -> Schema:
         """A value, or several of them to be swept; where lists are values only `{ sweep = [] }`."""
-        if not self._sweeps:
+        if not self._sweeps or "$ref" in schema:  # a section takes several by itself
             return schema
         told = {key: text for key, text in schema.items() if key in ("description", "default")}
         one = {key: item for key, item in schema.items() if key not in told}
@@ -79,21 +80,55 @@ class Sections:
         explicit = _table({SWEEP: several}, required=[SWEEP])
         return {**told, "anyOf": [one, explicit] if lists else [one, several, explicit]}
 
-    def _section(self, section: str) -> Schema:
+    def _section(self, section: str) -> dict[str, Schema]:
+        """Of a section, and of each table that it can be.
+
+        By `if` and `else`, so that a mistake is marked where it is; what editors complete are the
+        keys of all names together.
+        """
         registry = self._registries[section]
         given = ("network",) if section == "gossip" else ()
-        if section in NAMELESS:
-            return self._entry(None, registry[NAMELESS[section]], given)
-        entries = [self._entry(name, make, given) for name, make in registry.items()]
+        nameless = NAMELESS.get(section)
+        entries = {
+            f"{section}.{name}": self._entry(None if name == nameless else name, make, given)
+            for name, make in registry.items()
+        }
+        keys: dict[str, Schema] = {}
+        for entry in entries.values():
+            for key, schema in entry["properties"].items():
+                keys.setdefault(key, {k: v for k, v in schema.items() if k == "description"})
+        chosen: Schema = {"required": ["name"]}
+        if nameless is not None:
+            chosen = {"$ref": f"#/$defs/{section}.{nameless}"}
+        else:
+            keys["name"] = self._names(registry)
+            for name in reversed(list(registry)):
+                named = {"required": ["name"], "properties": {"name": {"const": name}}}
+                chosen = {
+                    "if": named,
+                    "then": {"$ref": f"#/$defs/{section}.{name}"},
+                    "else": chosen,
+                }
+        if not self._sweeps:
+            return {section: {"type": "object", "properties": keys, **chosen}, **entries}
+        one = {"$ref": f"#/$defs/{section}", "type": "object"}
+        several = {"type": "array", "items": one, "minItems": 1}
+        explicit = _table({SWEEP: several}, required=[SWEEP])
+        whole = {
+            **several,
+            "type": ["object", "array"],
+            "properties": keys,
+            "if": {"required": [SWEEP]},
+            "then": {"if": {"type": "object"}, "then": explicit},
+            "else": chosen,
+        }
+        return {section: whole, **entries}
+
+    def _names(self, registry: Registry) -> Schema:
         names: list[Schema] = [{"enum": list(registry)}]
         if isinstance(registry, Open):
             names.append({"type": "string", "pattern": PATTERN, "description": OWN})
-            entries.append(_open({"name": names[-1]}, title=f"an own {section}"))
-        if self._sweeps:
-            several = {"type": "array", "items": {"anyOf": names}, "minItems": 1}
-            swept = {"anyOf": [several, _table({SWEEP: several}, required=[SWEEP])]}
-            entries.append(_open({"name": swept}, title="several names, which are swept"))
-        return {"anyOf": entries}
+        return self.anywhere({"anyOf": names})
 
     def _entry(self, name: str | None, make: Callable[..., Any], given: tuple[str, ...]) -> Schema:
         """The table that names a constructor; without a name where there is one alone."""
@@ -109,6 +144,8 @@ class Sections:
             properties["name"] = {"const": name, "description": _first(doc)}
         for key, parameter in parameters.items():
             schema = _value(hints[key], key)
+            if "additionalProperties" in schema:  # what stands in a table is swept too
+                schema["additionalProperties"] = self.anywhere(schema["additionalProperties"])
             if key in texts:
                 schema["description"] = texts[key]
             default = _default(parameter)
@@ -129,9 +166,8 @@ def configuration_schema() -> Schema:
     """Of the files that `fedbandits run`, `tune` and `bounds` take.
 
     Example:
-        >>> schema = configuration_schema()
-        >>> [entry["title"] for entry in schema["$defs"]["gossip"]["anyOf"]][:3]
-        ['max_degree', 'metropolis', 'fastest']
+        >>> [name for name in configuration_schema()["$defs"] if name.startswith("schedule.")]
+        ['schedule.anytime', 'schedule.constant', 'schedule.power', 'schedule.small_loss']
     """
     sections = Sections(sweeps=True)
     texts = arguments_of(inspect.getdoc(Experiment) or "")
@@ -193,16 +229,6 @@ def _table(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Sc
         "properties": dict(properties),
         "required": list(required),
         "additionalProperties": False,
-    }
-
-
-def _open(properties: Mapping[str, Schema], title: str) -> Schema:
-    """A table of which the parameters are not known."""
-    return {
-        "title": title,
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
     }
 
 
