@@ -179,6 +179,8 @@ def bounded() -> list[tuple[str, str, str]]:
         for name, make in registry.items()
         for key, parameter in inspect.signature(make).parameters.items()
         if key in SMALLEST and "int" in str(parameter.annotation)
+        if {k for k, p in inspect.signature(make).parameters.items() if p.default is p.empty}
+        <= {*NEEDED, "network"}
         # These read files, or take lists of names there.
         if name not in ("from_table", "bernoulli", "from_edges", "movielens_generated")
     ]

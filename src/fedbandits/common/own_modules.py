@@ -59,7 +59,8 @@ def load(name: str) -> ModuleType:
     folder = _folder.get()
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
-    importlib.invalidate_caches()  # the file may be a second old
+    if name not in sys.modules:
+        importlib.invalidate_caches()  # the file may be a second old
     try:
         module = importlib.import_module(name)
     except (Exception, SystemExit) as error:
