@@ -116,7 +116,7 @@ def test_a_module_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(elsewhere)
     words = refusal(folder, "algorithm.name=strays:FedLeader")
     assert "it is in the current folder, which is not looked into" in words
-    assert f"PYTHONPATH={elsewhere}" in words
+    assert f'PYTHONPATH={elsewhere}, or write modules = "elsewhere"' in words
 
 
 def test_the_folder_modules(folder: Path) -> None:
@@ -171,6 +171,21 @@ def test_what_is_not_in_the_module(folder: Path) -> None:
     (folder / "empty.py").write_text("x = 1\n")
     words = refusal(folder, "algorithm.name=empty:FedLeader")
     assert "Nothing in it is a subclass of fb.Algorithm, a frozen dataclass" in words
+
+
+def test_a_module_without_a_file(folder: Path) -> None:
+    (folder / "bare").mkdir()
+    words = refusal(folder, "algorithm.name=bare:FedLeader")
+    assert "bare (without a file) has no FedLeader" in words
+    assert "sys (without a file) has no FedLeader" in refusal(
+        folder, "algorithm.name=sys:FedLeader"
+    )
+
+
+def test_what_is_ours_is_not_own(folder: Path) -> None:
+    table = 'problem={name = "fedbandits.problems:bernoulli", means = [0.1, 0.2], horizon = 20}'
+    made = built(folder, table.replace("horizon", "agents = 4, horizon"))
+    assert own_modules.sources_of(made.problem) == {}
 
 
 @pytest.mark.parametrize("name", ["leaders:", ":FedLeader", "leaders.py:FedLeader()", "a/b:C"])
@@ -313,6 +328,11 @@ def test_privacy_and_attacks_have_no_own_things(folder: Path) -> None:
             "xp = p.__array_namespace__(); p.no_such_attribute",
             "AttributeError: ",
         ),
+        (
+            "xp = p.__array_namespace__()",
+            "xp = p.__array_namespace__(); raise ValueError('no')",
+            "no (",
+        ),
     ],
 )
 def test_an_algorithm_that_breaks_the_contract(
@@ -324,6 +344,9 @@ def test_an_algorithm_that_breaks_the_contract(
     assert str(caught.value).startswith(
         f"{folder / 'own.toml'}: leaders:FedLeader cannot be played: {words}"
     )
+    # The line of own code, where that raised it.
+    assert ("leaders.py, line " in str(caught.value)) == ("xp = " in old)
+    assert "JAX has removed" not in str(getattr(caught.value, "__notes__", ""))
 
 
 @pytest.mark.slow

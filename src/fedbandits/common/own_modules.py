@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -155,8 +156,8 @@ def _not_found(name: str, folder: Path | None) -> str:
     )
     if here != folder and _is_in(name.partition(".")[0], here):
         fix = (
-            f"it is in the current folder, which is not looked into: run with PYTHONPATH={here}, "
-            f'or write modules = "..." with the way there from the configuration'
+            f"it is in the current folder, which is not looked into: run with PYTHONPATH={here}"
+            + ("" if folder is None else f', or write modules = "{os.path.relpath(here, folder)}"')
         )
     return f"there is no module {name} {looked}where Python looks ({_paths(folder)}); {fix}"
 
@@ -190,7 +191,10 @@ def _is_in(top: str, folder: Path) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """Where, in code that is neither Python's nor this package's, an error was raised."""
+    """Where, in code that is neither Python's nor this package's, an error was raised.
+
+    Of libraries only if there is no other: what calls them is nearer to the fault.
+    """
     if isinstance(error, SyntaxError):  # which names its place itself
         return ""
     others = {Path(importlib.__file__ or "").parent, Path(__file__).parents[1]}
@@ -199,4 +203,6 @@ def line_of(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith("<") and others.isdisjoint(Path(frame.filename).parents)
     ]
-    return f" ({outside[-1].filename}, line {outside[-1].lineno})" if outside else ""
+    users = [frame for frame in outside if "site-packages" not in Path(frame.filename).parts]
+    frames = users or outside
+    return f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""

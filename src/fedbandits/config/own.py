@@ -179,9 +179,11 @@ def source_files(name: str) -> list[str]:
 
 
 def _modules(name: str) -> list[str]:
+    """Those that name and define it, but for this package's, whose version results have."""
     named = name.partition(":")[0]
-    defining = getattr(_attribute(name), "__module__", named)
-    return sorted({named, defining} & sys.modules.keys())
+    both = {named, getattr(_attribute(name), "__module__", named)} & sys.modules.keys()
+    ours = __name__.partition(".")[0]
+    return sorted(module for module in both if module.partition(".")[0] != ours)
 
 
 def _loaded(name: str, kind: Kind, known: Mapping[str, Make]) -> Make:
@@ -204,7 +206,7 @@ def _attribute(name: str, kind: Kind | None = None) -> Any:
         )
     path, _, attribute = name.partition(":")
     found: Any = own_modules.load(path)
-    file = found.__file__
+    file = getattr(found, "__file__", None) or "without a file"
     for part in attribute.split("."):
         if not hasattr(found, part):
             there = [each for each in vars(found) if not each.startswith("_")]
@@ -231,14 +233,14 @@ def _looks_right(value: Any, kind: Kind) -> bool:
 def _check_kind(name: str, make: Any, kind: Kind) -> None:
     """Refuse what cannot make what a section needs, before it is called."""
     must = f"it must be {kind.expected}"
-    if not callable(make) or (kind.made is not None and isinstance(make, kind.made)):
-        whose = type(make).__name__
+    if kind.made is not None and isinstance(make, kind.made):
+        maker = f"{name.partition(':')[0]}:{type(make).__name__}"
         raise OwnError(
-            f"{name} is {_shown(make)}; {must}. Name what makes it, such as "
-            f"{name.partition(':')[0]}:{whose}, and write its parameters beside the name"
-            if kind.made is not None and isinstance(make, kind.made)
-            else f"{name} is {_shown(make)}; {must}"
+            f"{name} is {_shown(make)}; {must}. Name what makes it, such as {maker}, and write its "
+            "parameters beside the name"
         )
+    if not callable(make):
+        raise OwnError(f"{name} is {_shown(make)}; {must}")
     if not inspect.isclass(make):
         if kind.subclass:
             raise OwnError(f"{name} is a function; {must}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,24 @@ def check_own(config: Mapping[str, Any], experiment: Experiment, source: Path) -
         if is_own(config["algorithm"]["name"]):
             _play(experiment)
     except Exception as error:  # own code may raise anything
-        words = str(error) or type(error).__name__
-        if not isinstance(error, ValueError | TypeError | AssertionError):
-            words = f"{type(error).__name__}: {words}{line_of(error)}"
+        kind = "" if isinstance(error, _WORDED) else f"{type(error).__name__}: "
+        words = f"{kind}{str(error) or type(error).__name__}{_own_line(error)}"
         refusal = ConfigError(f"{source}: {' and '.join(names)} cannot be played: {words}")
         for note in getattr(error, "__notes__", ()):
-            refusal.add_note(note)
+            if "JAX_TRACEBACK_FILTERING" not in note:
+                refusal.add_note(note)
         raise refusal from error
+
+
+_WORDED = (ValueError, TypeError, AssertionError)
+"""What the engine raises, in words of its own."""
+
+
+def _own_line(error: Exception) -> str:
+    """The line of an error that own code raised; one that the engine raised has none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = Path(__file__).parents[1] in Path(frames[-1].filename).parents
+    return "" if ours else line_of(error)
 
 
 def _prepare(experiment: Experiment) -> None:

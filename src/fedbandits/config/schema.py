@@ -77,7 +77,7 @@ class Sections:
         told = {key: text for key, text in schema.items() if key in ("description", "default")}
         one = {key: item for key, item in schema.items() if key not in told}
         several = {"type": "array", "items": one, "minItems": 1}
-        explicit = _table({SWEEP: several}, required=[SWEEP])
+        explicit = table({SWEEP: several}, required=[SWEEP])
         return {**told, "anyOf": [one, explicit] if lists else [one, several, explicit]}
 
     def _section(self, section: str) -> dict[str, Schema]:
@@ -113,7 +113,7 @@ class Sections:
             return {section: {"type": "object", "properties": keys, **chosen}, **entries}
         one = {"$ref": f"#/$defs/{section}", "type": "object"}
         several = {"type": "array", "items": one, "minItems": 1}
-        explicit = _table({SWEEP: several}, required=[SWEEP])
+        explicit = table({SWEEP: several}, required=[SWEEP])
         whole = {
             **several,
             "type": ["object", "array"],
@@ -159,7 +159,7 @@ class Sections:
         required = [key for key, p in parameters.items() if p.default is p.empty]
         named = ["name"] if name is not None else []
         title = {} if name is None else {"title": name}
-        return {**title, "description": _first(doc), **_table(properties, [*named, *required])}
+        return {**title, "description": _first(doc), **table(properties, [*named, *required])}
 
 
 def configuration_schema() -> Schema:
@@ -185,7 +185,7 @@ def configuration_schema() -> Schema:
     liars = {"type": "object", "additionalProperties": {"$ref": "#/$defs/attack"}}
     properties[LIARS] = sections.anywhere({**liars, "description": texts[LIARS]})
     group = {"type": "array", "items": {"type": "string"}, "minItems": 2}
-    properties[SWEEP] = _table(
+    properties[SWEEP] = table(
         {"zip": {"type": "array", "items": group, "description": "Keys that vary together."}}
     )
     properties[MODULES] = modules_schema()
@@ -204,7 +204,7 @@ def whole(
     return {
         "$schema": DIALECT,
         "title": title,
-        **_table(properties, required),
+        **table(properties, required),
         "$defs": definitions,
     }
 
@@ -223,7 +223,8 @@ def number(kind: Literal["integer", "number"], name: str) -> Schema:
     return {"type": kind, **{key: limit for key, limit in limits.items() if limit is not None}}
 
 
-def _table(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
+def table(properties: Mapping[str, Schema], required: Iterable[str] = ()) -> Schema:
+    """A table of these keys and no others."""
     return {
         "type": "object",
         "properties": dict(properties),

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
 
-from fedbandits.config.schema import Schema, Sections, arguments_of, modules_schema, number, whole
+from fedbandits.config.schema import (
+    Schema,
+    Sections,
+    arguments_of,
+    modules_schema,
+    number,
+    table,
+    whole,
+)
 
 from .federation import Federation
 from .federation_file import RULES
@@ -39,11 +46,11 @@ def federation_schema() -> Schema:
         "network": {"$ref": "#/$defs/network", "description": "Who hears whom; or links."},
         "gossip": {"$ref": "#/$defs/gossip"},
         "algorithm": {"$ref": "#/$defs/algorithm"},
-        "tickets": _section({key: _told(tickets[key], texts, key) for key in tickets}),
+        "tickets": table({key: _told(tickets[key], texts, key) for key in tickets}),
         "gossip_period": _POSITIVE,
         "addresses": {"type": "object", "additionalProperties": _TEXT},
         "demo": {
-            "anyOf": [_section({"means": means}, ["means"]), {"$ref": "#/$defs/problem"}],
+            "anyOf": [table({"means": means}, ["means"]), {"$ref": "#/$defs/problem"}],
             "description": "What arms lose in `live up`: means, or a problem.",
         },
         "modules": modules_schema(),
@@ -76,8 +83,8 @@ def agent_schema() -> Schema:
         "low": {"type": "number"},
         "high": {"type": "number"},
         "addresses": {"type": "object", "additionalProperties": _TEXT},
-        "service": _section({key: _told(service[key], texts, key) for key in service}),
-        "privacy": _section({"epsilon": _told(epsilon, texts, "epsilon")}, ["epsilon"]),
+        "service": table({key: _told(service[key], texts, key) for key in service}),
+        "privacy": table({"epsilon": _told(epsilon, texts, "epsilon")}, ["epsilon"]),
     }
     told = {key: _told(schema, texts, key) for key, schema in properties.items()}
     return whole("fedbandits agent", told, ["name", "federation"], {})
@@ -85,20 +92,4 @@ def agent_schema() -> Schema:
 
 def _told(schema: Schema, texts: dict[str, str], key: str) -> Schema:
     """The schema with what the docstring says, where it has no words of its own."""
-    return (
-        schema
-        if "description" in schema or key not in texts
-        else {
-            **schema,
-            "description": texts[key],
-        }
-    )
-
-
-def _section(properties: dict[str, Any], required: list[str] | None = None) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required or [],
-        "additionalProperties": False,
-    }
+    return {"description": texts[key], **schema} if key in texts else schema
