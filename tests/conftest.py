@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.accepted import held_to_the_schema
 from tests.salt import SALT, shift_every_seed
 
 # What commands compile and fetch is kept in folders of this test run's own, not in the user's.
@@ -43,6 +44,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         pinned = [item for item in items if item.get_closest_marker("pinned")]
         config.hook.pytest_deselected(items=pinned)
         items[:] = [item for item in items if item not in pinned]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_accepted_configuration_fits_the_schema() -> Iterator[None]:
+    """Whatever a test has read and built, an editor with the schema would not have marked."""
+    with held_to_the_schema():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import signal
 import socket
@@ -17,6 +18,10 @@ from pathlib import Path
 
 import matplotlib as mpl
 import pytest
+from typer.testing import CliRunner
+
+from fedbandits.cli.commands import app
+from tests.own_things import imported_for_a_while
 
 mpl.use("agg")
 
@@ -95,6 +100,34 @@ def serve_and_ask(name: str, block: str, scope: dict[str, object]) -> None:
     chosen, counted = said[0].splitlines()
     assert json.loads(chosen)["event"] == "order 17"
     assert json.loads(counted) == {"counted": True}
+
+
+def own_things_files(folder: Path) -> None:
+    """The files that the page shows, which name themselves in their first line."""
+    text = (ROOT / "docs" / "own-things.md").read_text(encoding="utf-8")
+    shown = re.findall(r"(?ms)^```(?:python|toml)\n(# (\S+\.(?:py|toml))\n.*?)^```", text)
+    assert [name for _, name in shown] == ["leaders.py", "leader.toml", "places.py", "places.toml"]
+    for content, name in shown:
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_own_things_are_run_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_things_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with imported_for_a_while(tmp_path):
+        for line in "".join(shell("docs/own-things.md")).splitlines():
+            words, _, file = line.partition(" > ")
+            name, *arguments = shlex.split(words)
+            done = CliRunner().invoke(app, arguments)
+            assert (name, done.exit_code) == ("fedbandits", 0), f"{line}\n{done.output}"
+            if file:
+                assert json.loads(done.output)["title"].startswith("fedbandits")
+    assert (tmp_path / "tuned" / "leader.tuned.nc").exists()
+    assert len([*(tmp_path / "swept" / "leader" / "cells").iterdir()]) == 3
+    assert len([*(tmp_path / "both" / "leader" / "cells").iterdir()]) == 2
 
 
 def wait_for(port: int) -> None:

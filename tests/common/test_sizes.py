@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -244,3 +245,14 @@ def test_other_errors_keep_their_traceback(small: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(config, "read_document", fails)
     assert isinstance(call("run", small).exception, RuntimeError)
+
+
+def test_a_container_has_less_memory_than_its_machine(tmp_path: Path) -> None:
+    groups, root = tmp_path / "cgroup", tmp_path / "root"
+    assert checks.container_memory(groups, root) == math.inf
+    (root / "service" / "job").mkdir(parents=True)
+    groups.write_text("1:cpu:/\n0::/service/job\n")
+    assert checks.container_memory(groups, root) == math.inf
+    (root / "service" / "job" / "memory.max").write_text("max\n")
+    (root / "service" / "memory.max").write_text("1073741824\n")
+    assert checks.container_memory(groups, root) == 2**30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import fedbandits as fb
 from benchmarks import precision as measured
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.engine import matrix_forms, mixing, simulate
+from fedbandits.sweeps.plan import make_plan
+from tests.instances import SMALL_CONFIG
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
@@ -48,6 +52,24 @@ def test_float32_beyond_what_was_measured_warns(
     assert not simulate.doubts(problem, fb.Exp3(), "float64")
     monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 12)
     assert not simulate.doubts(problem, fb.Exp3(), "float32")
+
+
+def test_sweeps_and_tuning_warn_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is played, once for all cells."""
+    monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 19)
+    path = tmp_path / "sweep.toml"
+    path.write_text("seed = [0, 1]\n" + SMALL_CONFIG)
+    with pytest.warns(UserWarning, match=r'20 rounds .* pass dtype="float64"') as said:
+        make_plan(path)
+    assert len(said) == 1
+    make_plan(path, ["dtype=float64"])
+    problem = fb.problems.activated_bernoulli(agents=4, arms=3, horizon=20)
+    with (
+        pytest.warns(UserWarning, match="20 rounds") as said,
+        pytest.raises(ValueError, match="there are no candidates"),
+    ):
+        fb.tuning.choose(problem, fb.Exp3(), candidates=[])
+    assert [warning.filename for warning in said] == [__file__]
 
 
 def products(lowered: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from fedbandits.sweeps import store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
+from tests.sweeps.machines import Cluster
 from tests.sweeps.small_sweep import COMMAND, SWEEP, cells
 
 
@@ -41,3 +44,9 @@ def finished(file: Path, plan: Plan, undisturbed: dict[str, bytes]) -> Path:
     for name, content in undisturbed.items():
         (folder / "cells" / name).write_bytes(content)
     return folder
+
+
+@pytest.fixture
+def machines() -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(stack)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +14,7 @@ from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
 from fedbandits.sweeps.store import SweepError
 from tests.instances import SMALL_CONFIG
+from tests.sweeps.machines import Cluster
 from tests.without import run_without
 
 # Six batches of two cells.
@@ -28,66 +22,6 @@ SWEEP = SMALL_CONFIG.replace("runs = 2", "runs = 2\nseed = [0, 1, 2, 3, 4, 5]").
     'name = "FedExp3"', 'name = "FedExp3"\nlearning_rate = [0.1, 0.3]'
 )
 COMMAND = ["fedbandits", "run", "sweep.toml"]
-
-
-class Process:
-    """A scheduler or a worker, killed at the end if not before."""
-
-    def __init__(self, *args: str, path: str = "", ready: str) -> None:
-        paths = filter(None, [path, os.environ.get("PYTHONPATH", "")])
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *args, "--no-dashboard"],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYTHONPATH": ":".join(paths), "PYTHONWARNINGS": "ignore"},
-        )
-        assert self._process.stderr is not None
-        log = iter(self._process.stderr)
-        found = next((m for line in log if (m := re.search(ready, line))), None)
-        assert found is not None, "the process ended before it was ready"
-        # A pipe that nobody reads would stop the process in the end.
-        self._reader = threading.Thread(target=lambda: [None for _ in log])
-        self._reader.start()
-
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-        self._reader.join()
-        assert self._process.stderr is not None
-        self._process.stderr.close()
-
-
-class Cluster:
-    """Processes on this machine."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = str(probe.getsockname()[1])
-        self.address = f"tcp://127.0.0.1:{self._port}"
-
-    def scheduler(self) -> Process:
-        return self._start("scheduler", "--port", self._port, ready=r"Scheduler at: +(\S+)")
-
-    def worker(self, path: str = "") -> Process:
-        alone = ("--no-nanny", "--nthreads", "1", "--host", "127.0.0.1")
-        salted = ("--preload", "tests.conftest")  # as this process is
-        return self._start(
-            "worker", self.address, *alone, *salted, path=path, ready="Registered to"
-        )
-
-    def _start(self, *args: str, path: str = "", ready: str) -> Process:
-        process = Process(*args, path=path, ready=ready)
-        self._stack.callback(process.kill)
-        return process
-
-
-@pytest.fixture
-def machines() -> Iterator[Cluster]:
-    with ExitStack() as stack:
-        yield Cluster(stack)
 
 
 @pytest.fixture(scope="module")

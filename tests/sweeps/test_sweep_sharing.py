@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,26 @@ run.run_sweep(make_plan(file), Path(folder, "out"), ["fedbandits"])
 
 
 @pytest.mark.slow
+def test_who_sends_batches_away_in_the_same_instant_is_seen(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the claim of a process that plays here."""
+    folder = tmp_path / "out"
+    with ExitStack() as other:
+        original = claimed
+
+        def late(place: Path) -> Any:
+            monkeypatch.setattr(run, "claimed", original)
+            other.enter_context(kept_for_cluster(folder, tasks(plan, folder)))
+            return original(place)
+
+        monkeypatch.setattr(run, "claimed", late)
+        monkeypatch.setattr(run, "play_cells", never)
+        with pytest.raises(SweepError, match=f"process {os.getpid()} on .* plays .* on a Dask"):
+            run_sweep(plan, folder, COMMAND)
+
+
+@pytest.mark.slow
 def test_two_processes_play_each_batch_once(plan: Plan, tmp_path: Path) -> None:
     both = [
         subprocess.Popen([sys.executable, "-c", TOGETHER, plan.source, tmp_path, str(me)])
@@ -298,8 +320,12 @@ def test_jobs_give_the_same_bits_even_if_one_is_killed(
     workers(monkeypatch, tmp_path, "die")
     status = run_sweep(plan, tmp_path / "out", COMMAND, jobs=2)
     assert (tmp_path / "died").exists()
-    ended = "a process of --jobs was ended by SIGKILL; the others go on with what it held"
-    assert [message for message in caplog.messages if "ended" in message] == [ended]
+    [ended] = [message for message in caplog.messages if "ended" in message]
+    # Whichever it is when this process looks.
+    assert re.fullmatch(
+        r"a process of --jobs was ended by SIGKILL; the others (go on with|have done) what it held",
+        ended,
+    )
     assert len(status.done) == 4
     assert cells(tmp_path / "out") == whole
     # The other process went on from the checkpoint of the killed one.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fedbandits import algorithms, gossip, networks, problems
 from fedbandits.config import building
-from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.sweeps.plan import Plan
 from fedbandits.sweeps.workshop import Parcel, Workshop
 from tests.sweeps.small_sweep import call
@@ -20,9 +20,10 @@ from tests.sweeps.small_sweep import call
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every section that is made from here on, by name."""
     made: list[str] = []
-    for section in ("problem", "network", "gossip", "algorithm"):
-        registry: Any = REGISTRIES[section]
-        for name, make in registry.items():
+    rooms = {"problem": problems, "network": networks, "gossip": gossip, "algorithm": algorithms}
+    for section, room in rooms.items():
+        registry: Any = room.REGISTRY
+        for name, make in [*registry.items()]:
 
             def count(*args: Any, _make: Any = make, _section: str = section, **kwargs: Any) -> Any:
                 made.append(_section)

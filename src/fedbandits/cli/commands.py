@@ -24,6 +24,7 @@ from .network import list_, network
 from .reproduce import fetch_movielens, reproduce
 from .results import bounds, plot, results
 from .run import run
+from .schema import schema
 from .tune import tune
 
 
@@ -96,7 +97,7 @@ def main(
     keep_compiled_programs()
 
 
-for _command in (run, results, tune, bounds, network, list_, plot, reproduce, doctor):
+for _command in (run, results, tune, bounds, network, list_, schema, plot, reproduce, doctor):
     app.command(name=_command.__name__.strip("_"))(_command)
 data_app.command("movielens")(fetch_movielens)
 

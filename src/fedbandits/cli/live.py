@@ -104,6 +104,8 @@ async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
     import secrets
     import signal
 
+    from fedbandits.config.own import looking_beside
+    from fedbandits.config.reading import read_config
     from fedbandits.live import Federation
     from fedbandits.live.federation_file import read_demo
     from fedbandits.live.service.federation_view import FederationView
@@ -125,7 +127,8 @@ async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
         await running.ready()
         tasks.append(asyncio.create_task(running.watch()))
         if demo:
-            losses = await asyncio.to_thread(demo_losses, federation, demo)
+            with looking_beside(read_config(file), file):
+                losses = await asyncio.to_thread(demo_losses, federation, demo)
             tasks.append(asyncio.create_task(running.play(losses, pace)))
         else:
             say(f"{file} has no [demo]: nobody chooses until you do, by the agents' services:")

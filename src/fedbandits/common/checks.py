@@ -11,6 +11,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -97,7 +98,7 @@ def whole(value: Any, name: str, *, least: int, most: int | None = None) -> int:
 
 
 def fits(size: float, what: str) -> None:
-    """Refuse what takes more memory, `size` bytes at least, than this machine has.
+    """Refuse what takes more memory, `size` bytes at least, than this machine or container has.
 
     Example:
         >>> fits(2.0**70, "agents=2 and arms=10**20")
@@ -114,11 +115,34 @@ def fits(size: float, what: str) -> None:
 
 @cache
 def _memory() -> float:
-    """Bytes of this machine, infinitely many where it does not say."""
+    """Bytes of this machine, or of the container, infinitely many where neither says."""
     try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+        machine = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
+        machine = math.inf
+    return min(machine, container_memory(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")))
+
+
+def container_memory(groups: Path, root: Path) -> float:
+    """Bytes that this process and those beside it may have, by Linux's control groups (v2).
+
+    Args:
+        groups: says which group this process is in.
+        root: the groups' folder. A limit of a group holds for all groups in it.
+    """
+    try:
+        lines = groups.read_text(encoding="utf-8").splitlines()
+    except OSError:
         return math.inf
+    least = math.inf
+    for name in (line.removeprefix("0::/") for line in lines if line.startswith("0::/")):
+        for folder in (root / name, *(root / name).parents):
+            try:
+                limit = (folder / "memory.max").read_text(encoding="utf-8").strip()
+            except OSError:
+                continue
+            least = min(least, math.inf if limit == "max" else float(limit))
+    return least
 
 
 def number(value: Any, name: str) -> float:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from fedbandits.common.own_modules import OwnError
 from fedbandits.gossip.base import Gossip
 from fedbandits.problems import Problem
 from fedbandits.schedules import Schedule
@@ -59,7 +60,10 @@ def accepted(registry: Registry, name: Any) -> dict[str, Accepts]:
     """
     if not isinstance(name, str) or name not in registry:
         return {}
-    return parameters_of(registry[name])
+    try:
+        return parameters_of(registry[name])
+    except OwnError:  # whoever builds it says so, with its place
+        return {}
 
 
 @cache  # a sweep asks for every cell
@@ -71,7 +75,10 @@ def parameters_of(make: Callable[..., Any]) -> dict[str, Accepts]:
         >>> parameters_of(Exp3)["learning_rate"].table is TABLES[Schedule]
         True
     """
-    hints = _hints(make)
+    try:
+        hints = hints_of(make)
+    except Exception as error:  # of an own one: hints are code
+        raise OwnError(f"the type hints of {make.__qualname__} cannot be read: {error}") from error
     return {
         key: _accepts(hints[key]) if key in hints else PLAIN
         for key in inspect.signature(make).parameters
@@ -87,18 +94,18 @@ def _accepts(hint: Any) -> Accepts:
         >>> _accepts(Mapping[str, list[str]])
         Accepts(file=False, table=None, lists=False)
     """
-    kinds = list(_alternatives(hint))
+    kinds = [get_origin(kind) or kind for kind in alternatives(hint)]
     tables = [registry for kind, registry in TABLES.items() if kind in kinds]
     return Accepts(Path in kinds, tables[0] if tables else None, any(map(_is_list, kinds)))
 
 
-def _alternatives(hint: Any) -> Iterator[Any]:
-    """The members of a union, without their own parameters; of anything else itself."""
+def alternatives(hint: Any) -> Iterator[Any]:
+    """The members of a union; of anything else itself."""
     if get_origin(hint) in (Union, types.UnionType):
         for member in get_args(hint):
-            yield from _alternatives(member)
+            yield from alternatives(member)
     else:
-        yield get_origin(hint) or hint
+        yield hint
 
 
 def _is_list(kind: Any) -> bool:
@@ -122,7 +129,8 @@ class _Unloaded(metaclass=_Anything):
     """
 
 
-def _hints(make: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
+    """The type hints of a constructor, by parameter."""
     bare = inspect.unwrap(make)
     target = bare.__init__ if inspect.isclass(bare) else bare
     unloaded: dict[str, Any] = {}

@@ -15,19 +15,21 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fedbandits import algorithms, networks
+from fedbandits import networks
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.attacks import Attack
 from fedbandits.common import checks
 from fedbandits.common.describe import canonical
+from fedbandits.common.own_modules import line_of
 from fedbandits.networks import Network
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.results.record import check_runs
 
 from .accepting import parameters_of
-from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM
+from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM, Registry
 from .experiment import ConfigError, Experiment, Place, unknown
 from .identity import Contents
+from .own import MODULES, Open, is_own, looking_beside
 from .reading import toml_value
 
 T = TypeVar("T")
@@ -109,7 +111,13 @@ def build(
         overrides: the `--set` options in them, for errors.
         made: gives the objects; `Shared` those made before from the same tables.
     """
+    with looking_beside(config, source):
+        return _build(config, source, overrides, made)
 
+
+def _build(
+    config: Mapping[str, Any], source: Path, overrides: Sequence[str], made: Made
+) -> Experiment:
     def place(section: str) -> Place:
         changes = [o for o in overrides if re.split(r"[.=]", o)[0].strip() == section]
         name = f"{source} [{section}]" if section in SECTIONS else str(source)
@@ -124,13 +132,14 @@ def build(
         )
 
     # [sweep] has been taken out by now; a typo may have meant it.
-    known = (*SETTINGS, *SECTIONS, LIARS, "sweep")
+    known = (*SETTINGS, *SECTIONS, LIARS, MODULES, "sweep")
     _refuse_unknown(config, known, "section or key", Place(str(source)))
     settings = {key: _setting(key, config[key], place(key)) for key in SETTINGS if key in config}
     _refuse_missing_sections(config, source, place("algorithm"))
     theorem, table = _split_theorem(config["algorithm"], place("algorithm"))
     # What is cheap comes first, so that a typo is found before a solver has run.
-    algorithm = None if theorem else construct(algorithms.REGISTRY, table, place("algorithm"))
+    kinds = REGISTRIES["algorithm"]
+    algorithm = None if theorem else construct(kinds, table, place("algorithm"))
     problem, network = section("problem"), section("network")
     _call(check_runs, place("runs"), settings.get("runs", Experiment.runs), problem)
     if network is not None and network.agents != problem.agents:
@@ -144,7 +153,7 @@ def build(
         _call(draw_seeds, place("draws"), problem, settings.get("seed", 0), settings["draws"])
     matrix = section("gossip", "network", network=network)
     if theorem:
-        rates = algorithms.REGISTRY[table["name"]].from_theorem  # type: ignore[attr-defined]
+        rates = kinds[table["name"]].from_theorem  # type: ignore[attr-defined]
         sizes = {"arms": problem.arms, "horizon": problem.horizon}
         algorithm = made(
             "algorithm",
@@ -178,7 +187,7 @@ def _liars(tables: Any, place: Place) -> dict[int | str, Attack]:
 
 
 def construct(
-    registry: Mapping[str, Callable[..., Any]],
+    registry: Registry,
     table: Any,
     place: Place,
     given: Mapping[str, Any] | None = None,
@@ -211,7 +220,7 @@ def construct(
     required = [k for k, p in parameters.items() if p.default is p.empty and k not in arguments]
     if required:
         raise place.error(f"{table['name']} needs {', '.join(required)}")
-    takes = parameters_of(make)
+    takes = _call(parameters_of, place, make)
     for key, value in arguments.items():
         if isinstance(value, str) and takes[key].file:
             arguments[key] = place.folder / value
@@ -224,7 +233,11 @@ def construct(
         if isinstance(value, dict) and nested is not None:
             inside = place._replace(name=f"{place.name} {key}")
             arguments[key] = construct(nested, value, inside, given)
-    return _call(make, place, **mine, **arguments)
+    if not (isinstance(registry, Open) and is_own(table["name"])):
+        return _call(make, place, **mine, **arguments)
+    made = _call_own(table["name"], make, place, **mine, **arguments)
+    _call(registry.check_made, place, table["name"], made, mine)
+    return made
 
 
 def parse_network(spec: str) -> Network:
@@ -265,7 +278,7 @@ def _refuse_missing_sections(config: Mapping[str, Any], source: Path, place: Pla
         if name not in config:
             known = ", ".join(REGISTRIES[name])
             raise ConfigError(f"{source} has no [{name}]; add one with a name, one of: {known}")
-    make = _named(algorithms.REGISTRY, config["algorithm"], place)
+    make = _named(REGISTRIES["algorithm"], config["algorithm"], place)
     missing = [f"[{name}]" for name in ("network", "gossip") if name not in config]
     if missing and make.leaves:  # type: ignore[attr-defined]
         raise ConfigError(
@@ -279,7 +292,7 @@ def _refuse_missing_sections(config: Mapping[str, Any], source: Path, place: Pla
 def _split_theorem(table: Mapping[str, Any], place: Place) -> tuple[bool, dict[str, Any]]:
     """Whether the theorem's rates are asked for, and the other keys of [algorithm]."""
     rest = dict(table)
-    if not hasattr(algorithms.REGISTRY[table["name"]], THEOREM):
+    if not hasattr(REGISTRIES["algorithm"][table["name"]], THEOREM):
         return False, rest
     wanted = rest.pop(THEOREM, False)
     if not isinstance(wanted, bool):
@@ -317,9 +330,7 @@ def _setting(name: str, value: Any, place: Place) -> Any:
     )
 
 
-def _named(
-    registry: Mapping[str, Callable[..., Any]], table: Any, place: Place
-) -> Callable[..., Any]:
+def _named(registry: Registry, table: Any, place: Place) -> Callable[..., Any]:
     """The constructor that a table names."""
     if not isinstance(table, dict):
         raise place.error(f"expected a table with a name, not {table!r}")
@@ -327,7 +338,8 @@ def _named(
         raise place.error(f"no name; add one of: {', '.join(registry)}")
     if not isinstance(table["name"], str) or table["name"] not in registry:
         raise place.error(unknown("name", table["name"], registry))
-    return registry[table["name"]]
+    made: Callable[..., Any] = _call(registry.__getitem__, place, table["name"])
+    return made
 
 
 def _call(function: Callable[..., Any], place: Place, /, *args: Any, **kwargs: Any) -> Any:
@@ -336,6 +348,15 @@ def _call(function: Callable[..., Any], place: Place, /, *args: Any, **kwargs: A
         return function(*args, **kwargs)
     except (TypeError, ValueError, OSError, OverflowError) as error:
         raise place.error(error) from error
+
+
+def _call_own(name: str, make: Callable[..., Any], place: Place, /, **arguments: Any) -> Any:
+    """Call an own constructor, whose errors may be of any kind."""
+    try:
+        return make(**arguments)
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError | TypeError) else f"{type(error).__name__}: "
+        raise place.error(f"{name}: {kind}{error}{line_of(error)}") from error
 
 
 def _refuse_unknown(

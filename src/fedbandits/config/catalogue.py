@@ -9,18 +9,22 @@ from typing import Any, NamedTuple
 from fedbandits import algorithms, attacks, gossip, networks, privacy, problems, schedules
 from fedbandits.algorithms import AnyAlgorithm
 
+from .own import ALGORITHM, GOSSIP, NETWORK, PROBLEM, SCHEDULE, Open
+
 Registry = Mapping[str, Callable[..., Any]]
 """Constructors by name."""
 
 REGISTRIES: dict[str, Registry] = {
-    "problem": problems.REGISTRY,
-    "network": networks.REGISTRY,
-    "gossip": gossip.REGISTRY,
-    "algorithm": algorithms.REGISTRY,
+    "problem": Open(problems.REGISTRY, PROBLEM),
+    "network": Open(networks.REGISTRY, NETWORK),
+    "gossip": Open(gossip.REGISTRY, GOSSIP),
+    "algorithm": Open(algorithms.REGISTRY, ALGORITHM),
     "privacy": privacy.REGISTRY,
-    "schedule": schedules.REGISTRY,
+    "schedule": Open(schedules.REGISTRY, SCHEDULE),
     "attack": attacks.REGISTRY,
 }
+"""The names of each section; those that are `Open` take own things as `module:attribute` too."""
+
 SECTIONS = ("problem", "network", "gossip", "algorithm", "privacy")
 NAMELESS = {"privacy": "randomised_response"}
 """Sections that name nothing, since there is one thing they can mean."""

@@ -10,6 +10,8 @@ from typing import Any
 from .building import build
 from .expansion import Sweep, expand
 from .experiment import ConfigError, Experiment
+from .own import looking_beside
+from .own_contract import check_own
 from .reading import read_config
 
 
@@ -41,8 +43,10 @@ class Document:
         return self.sweep.cells[0].config
 
     def experiment(self) -> Experiment:
-        """The only experiment, built; a sweep is refused."""
-        return build(self.tables, self.source, self.overrides)
+        """The only experiment, built; a sweep is refused, and what breaks the contract."""
+        found = build(self.tables, self.source, self.overrides)
+        check_own(self.tables, found, self.source)
+        return found
 
 
 def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
@@ -55,7 +59,9 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
     """
     source = Path(path)
     config = read_config(source, overrides)
-    return Document(source, tuple(overrides), config, expand(config, str(source)))
+    with looking_beside(config, source):
+        sweep = expand(config, str(source))
+    return Document(source, tuple(overrides), config, sweep)
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:

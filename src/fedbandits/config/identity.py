@@ -1,6 +1,7 @@
 """What a configuration is, however it is written: its values, and the contents of its files.
 
-Not the folder it lies in, nor the order of its keys, nor whether a number is written 1 or 1.0.
+Not the folder it lies in, nor the order of its keys, nor whether a number is written 1 or 1.0. Of
+an own thing, such as `my_package:MyLeader`, the modules that name and define it are such files.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.common.describe import canonical
+from fedbandits.common.own_modules import OwnError
 
 from .accepting import PLAIN, accepted
 from .catalogue import REGISTRIES, SECTIONS, Registry
+from .own import MODULES, Open, is_own, sources
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -32,7 +35,8 @@ class Contents:
 
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """A configuration, or some of its sections, with every file replaced by what is in it."""
-        plain: dict[str, Any] = _numbers_alike(_with_files(config, self._content))
+        told = {key: value for key, value in config.items() if key != MODULES}
+        plain: dict[str, Any] = _numbers_alike(_with_files(told, self._content, _own_content))
         return plain
 
     def _content(self, name: str) -> dict[str, str]:
@@ -43,6 +47,14 @@ class Contents:
             found = content_hash(path)
             self._hashes[path] = (now, found)
         return {"missing": name} if found is None else {"content": found}
+
+
+def _own_content(name: str) -> dict[str, Any]:
+    """An own name with what is in its modules; one that cannot be imported is missing."""
+    try:
+        return {"own": name, "sources": sources(name)}
+    except OwnError:  # its constructor says so in better words
+        return {"own": name, "missing": True}
 
 
 def _stamp(path: Path) -> Stamp:
@@ -76,6 +88,18 @@ def files_of(config: Mapping[str, Any]) -> list[str]:
     return files
 
 
+def own_names(config: Mapping[str, Any]) -> list[str]:
+    """The own things that a configuration names.
+
+    Example:
+        >>> own_names({"algorithm": {"name": "my_package:MyLeader"}})
+        ['my_package:MyLeader']
+    """
+    names: list[str] = []
+    _with_files(config, _as_it_is, names.append)
+    return names
+
+
 def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
     """The configuration for a file in another folder: names of files are relative to that.
 
@@ -83,6 +107,8 @@ def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
         >>> network = {"name": "read_graphml", "path": "friends.graphml"}
         >>> moved({"network": network}, Path("here"), Path("here/out"))["network"]["path"]
         '../friends.graphml'
+
+    Own modules that are found beside the file, or in the folder `modules`, are named from there.
     """
 
     def seen_from_there(name: str) -> str:
@@ -90,7 +116,9 @@ def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
             return name
         return Path(os.path.relpath(folder / name, to)).as_posix()
 
-    return _with_files(config, seen_from_there)
+    there = _with_files(config, seen_from_there)
+    beside = MODULES in config or own_names(config)
+    return there | {MODULES: seen_from_there(config.get(MODULES, "."))} if beside else there
 
 
 def _numbers_alike(value: Any) -> Any:
@@ -103,10 +131,18 @@ def _numbers_alike(value: Any) -> Any:
     return float(value) if whole else value
 
 
-def _with_files(config: Mapping[str, Any], replace: Callable[[str], Any]) -> dict[str, Any]:
-    """A copy of the configuration with something else in the place of every name of a file."""
+def _as_it_is(name: str) -> str:
+    return name
+
+
+def _with_files(
+    config: Mapping[str, Any],
+    replace: Callable[[str], Any],
+    own: Callable[[str], Any] = _as_it_is,
+) -> dict[str, Any]:
+    """A copy of the configuration with something else in the place of files and own names."""
     return {
-        key: _table(value, REGISTRIES[key], replace)
+        key: _table(value, REGISTRIES[key], replace, own)
         if key in SECTIONS and isinstance(value, Mapping)
         else value
         for key, value in config.items()
@@ -114,16 +150,21 @@ def _with_files(config: Mapping[str, Any], replace: Callable[[str], Any]) -> dic
 
 
 def _table(
-    table: Mapping[str, Any], registry: Registry, replace: Callable[[str], Any]
+    table: Mapping[str, Any],
+    registry: Registry,
+    replace: Callable[[str], Any],
+    own: Callable[[str], Any],
 ) -> dict[str, Any]:
     takes = accepted(registry, table.get("name"))
     plain: dict[str, Any] = {}
     for key, value in table.items():
         accepts = takes.get(key, PLAIN)
-        if isinstance(value, str) and accepts.file:
+        if key == "name" and isinstance(registry, Open) and is_own(value):
+            plain[key] = own(value)
+        elif isinstance(value, str) and accepts.file:
             plain[key] = replace(value)
         elif isinstance(value, Mapping) and accepts.table is not None:
-            plain[key] = _table(value, accepts.table, replace)
+            plain[key] = _table(value, accepts.table, replace, own)
         else:
             plain[key] = value
     return plain

@@ -60,6 +60,11 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any], within: str =
         old, new = (side.get(key) for side in (there, here))
         if old == new:
             continue
+        if key == "own":
+            changed = [
+                name for name in {**(old or {}), **(new or {})} if _of(old, name) != _of(new, name)
+            ]
+            return f"the source of {', '.join(changed)} differs"
         if key == "sha256":
             kind = there["name"].removeprefix("from_") if "name" in there else within.strip(".")
             return f"the contents of the {kind} differ"
@@ -67,6 +72,10 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any], within: str =
             return _difference(old, new, f"{within}{key}.")
         return f"{within}{key} is {_shown(old)} there and {_shown(new)} here"
     raise ValueError("the two are the same")
+
+
+def _of(sources: Mapping[str, Any] | None, name: str) -> Any:
+    return (sources or {}).get(name)
 
 
 def _shown(value: Any) -> str:

@@ -15,6 +15,7 @@ from fedbandits.common import checks, interrupts, version
 from fedbandits.common.backend import playing_on
 from fedbandits.common.describe import describe
 from fedbandits.common.forks import refuse_fork
+from fedbandits.common.own_modules import sources_of
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses, check_sizes
@@ -173,6 +174,9 @@ def configuration(
         "seed": seed,
         "dtype": dtype,
     }
+    own = sources_of(problem, algorithm)
+    if own:  # modules that a configuration has named
+        found["own"] = own
     if privacy is not None:
         found["privacy"] = privacy.describe()
     if liars:

@@ -147,13 +147,18 @@ def doubts(problem: Problem, algorithm: AnyAlgorithm, dtype: DType) -> list[str]
             f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and the "
             f"problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps"
         )
-    if dtype == "float32" and problem.horizon > FLOAT32_ROUNDS:
-        found.append(
-            f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
-            f"{FLOAT32_ROUNDS:,} up to which it was measured beside float64; pass "
-            'dtype="float64", which takes up to twice as long'
-        )
-    return found
+    return found + rounding_doubts(problem, dtype)
+
+
+def rounding_doubts(problem: Problem, dtype: DType) -> list[str]:
+    """That a horizon is longer than those at which float32 was measured."""
+    if dtype != "float32" or problem.horizon <= FLOAT32_ROUNDS:
+        return []
+    return [
+        f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
+        f"{FLOAT32_ROUNDS:,} up to which it was measured beside float64; pass "
+        'dtype="float64", which takes up to twice as long'
+    ]
 
 
 def _simulate(

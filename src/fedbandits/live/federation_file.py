@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits import networks
-from fedbandits.algorithms import REGISTRY as ALGORITHMS
 from fedbandits.config.building import construct
+from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.config.experiment import ConfigError, Place, unknown
+from fedbandits.config.own import GOSSIP, MODULES, Open, looking_beside
 from fedbandits.config.reading import read_config
 from fedbandits.gossip import REGISTRY as GOSSIPS
 from fedbandits.networks import Network
@@ -27,10 +28,13 @@ KEYS = (
     "gossip_period",
     "addresses",
     "demo",
+    MODULES,
 )
 
 
-RULES = {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest", "clipped")}
+RULES = Open(
+    {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest", "clipped")}, GOSSIP
+)
 """Symmetric weights, the same at all times."""
 
 TYPES = {
@@ -56,7 +60,8 @@ def federation_of(config: dict[str, Any], path: Path) -> Federation:
     Raises:
         ConfigError: if there can be no such federation.
     """
-    arguments = _arguments(config, path)
+    with looking_beside(config, path):
+        arguments = _arguments(config, path)
     try:
         return Federation(**arguments)
     except (TypeError, ValueError) as error:
@@ -93,7 +98,7 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
     }
     if "algorithm" in config:
         place = Place(f"{path} [algorithm]", path.parent)
-        found["algorithm"] = construct(ALGORITHMS, config["algorithm"], place)
+        found["algorithm"] = construct(REGISTRIES["algorithm"], config["algorithm"], place)
     tickets: dict[str, Any] = config.get("tickets", {})
     for key in tickets:
         if key not in ("expire_after", "expired_loss"):
@@ -110,7 +115,7 @@ def _network(config: dict[str, Any], path: Path) -> Network:
         )
     if "network" in config:
         place = Place(f"{path} [network]", path.parent)
-        made: Network = construct(networks.REGISTRY, config["network"], place)
+        made: Network = construct(REGISTRIES["network"], config["network"], place)
         return made
     members = names(config.get("members", []), "member", least=1)
     edges = []

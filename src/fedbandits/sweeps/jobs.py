@@ -76,8 +76,9 @@ def _look_at(ended: Sequence[Worker], left: Mapping[int, Task], running: Sequenc
         reason = worker.output.read().strip()
         if reason:
             raise SweepError(reason)
-        if worker.process.returncode and running and left:
-            logger.warning("%s; the others go on with what it held", _end(worker))
+        if worker.process.returncode and (running or not left):
+            rest = "go on with" if left else "have done"
+            logger.warning("%s; the others %s what it held", _end(worker), rest)
     if left and not running:
         why = _end(ended[-1]) if ended else "all processes have ended"
         raise SweepError(f"{why}, and none is left; with fewer --jobs each has more memory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from fedbandits.common.describe import canonical
 from fedbandits.config.document import Document, read_document
 from fedbandits.config.expansion import Cell, Sweep
 from fedbandits.config.experiment import ConfigError, Experiment
-from fedbandits.config.identity import Contents
+from fedbandits.config.identity import Contents, own_names
+from fedbandits.config.own import looking_beside
+from fedbandits.config.own_contract import check_own
 
 from .identity import cell_hash, shape_of
 from .workshop import Parcel, Workshop
@@ -67,15 +70,27 @@ def plan_of(document: Document) -> Plan:
     Args:
         document: the configuration file; where it sweeps nothing, it has one cell.
     """
+    with looking_beside(document.config, document.source):
+        return _planned(document)
+
+
+def _planned(document: Document) -> Plan:
+    from fedbandits.engine.simulate import rounding_doubts
+
     source, sweep = document.source, document.sweep
     workshop = Workshop(str(source))
     contents = workshop.contents
     hashes = tuple(cell_hash(cell.config, contents) for cell in sweep.cells)
     _refuse_twins(sweep.cells, hashes, source)
     groups = []
+    checked: set[str] = set()
+    doubts: dict[str, None] = {}
     for cell in sweep.cells:
-        experiment = _built(cell, document, workshop)
+        experiment = _built(cell, document, workshop, checked)
+        doubts |= dict.fromkeys(rounding_doubts(experiment.problem, experiment.dtype))
         groups.append((_kind(cell, experiment, contents), _room(experiment)))
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=4)
     return Plan(source, document.config, sweep, hashes, _batches(groups), workshop)
 
 
@@ -91,9 +106,15 @@ def _refuse_twins(cells: Sequence[Cell], hashes: Sequence[str], source: Path) ->
         first[name] = cell
 
 
-def _built(cell: Cell, document: Document, workshop: Workshop) -> Experiment:
+def _built(cell: Cell, document: Document, workshop: Workshop, checked: set[str]) -> Experiment:
+    """What a cell describes. Own things are held to the contract, once for all their numbers."""
     try:
-        return workshop.build(cell.config, document.overrides)
+        experiment = workshop.build(cell.config, document.overrides)
+        kind = canonical([own_names(cell.config), shape_of(experiment.algorithm)])
+        if kind not in checked:
+            check_own(cell.config, experiment, document.source)
+            checked.add(kind)
+        return experiment
     except ConfigError as error:
         if not cell.title:
             raise

@@ -165,8 +165,10 @@ def play_here(tasks: Mapping[int, Task], unpack: Unpack) -> Generator[int]:
         before = len(left)
         for number, task in tasks.items():
             if number in left:
-                refuse_if_kept_for_cluster(task.folder)  # it may have come since
                 with claimed(task.place) as free:
+                    # After the claim: whoever sends batches to a scheduler keeps the sweep first
+                    # and looks for claims then, so that one of the two sees the other.
+                    refuse_if_kept_for_cluster(task.folder)
                     if not free:
                         continue
                     if not task.settled():

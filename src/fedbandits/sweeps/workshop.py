@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from fedbandits.config.building import Shared, build
 from fedbandits.config.experiment import Experiment
-from fedbandits.config.identity import Contents, files_of
+from fedbandits.config.identity import Contents, files_of, own_names
+from fedbandits.config.own import looking_beside, source_files
 
 from .identity import cell_hash
 
@@ -58,15 +59,20 @@ class Workshop:
 
     def __call__(self, parcel: Parcel) -> list[Experiment]:
         """What the cells describe; refused if their files are not what the plan was made of."""
-        folder = self._source.parent
         for config, name in zip(parcel.configs, parcel.hashes, strict=True):
-            if cell_hash(config, self._contents) != name:
-                files = ", ".join(str(folder / file) for file in files_of(config))
-                raise ValueError(
-                    f"{files} is not here, or not what it was when the sweep began; put it back, "
-                    "or run the sweep again"
-                )
+            with looking_beside(config, self._source):
+                named = self._named(config)
+                if cell_hash(config, self._contents) != name:
+                    raise ValueError(
+                        f"{', '.join(named)} is not here, or not what it was when the sweep began; "
+                        "put it back, or run the sweep again"
+                    )
         return [self.build(config) for config in parcel.configs]
+
+    def _named(self, config: Mapping[str, Any]) -> list[str]:
+        """The files that decide what a cell is: those it names, and those of own modules."""
+        files = [str(self._source.parent / file) for file in files_of(config)]
+        return files + [path for name in own_names(config) for path in source_files(name)]
 
 
 @functools.lru_cache(maxsize=2)

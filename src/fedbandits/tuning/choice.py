@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -129,7 +130,10 @@ def choose(
         (2, 2)
     """
     from fedbandits.engine.preparation import setting_of
+    from fedbandits.engine.simulate import rounding_doubts
 
+    for doubt in rounding_doubts(problem, dtype):
+        warnings.warn(doubt, stacklevel=3)
     budget = checks.whole(budget, "budget", least=2, most=MOST)
     runs = checks.whole(runs, "runs", least=1)
     setting = setting_of(problem, gossip)

@@ -1,0 +1,42 @@
+"""`fedbandits schema`."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Kind(StrEnum):
+    """Files that have a schema."""
+
+    run = "run"
+    federation = "federation"
+    agent = "agent"
+
+
+def schema(
+    kind: Annotated[
+        Kind, typer.Option(help="Of experiments and sweeps, of federations, or of one member.")
+    ] = Kind.run,
+) -> None:
+    """Print a JSON Schema of configuration files, for editors that complete and check TOML.
+
+    Save it beside the files, and begin each with the line #:schema ./fedbandits.schema.json
+
+    \b
+    Examples:
+      fedbandits schema > fedbandits.schema.json
+      fedbandits schema --kind federation > federation.schema.json
+    """  # noqa: D301
+    from fedbandits.config.schema import configuration_schema
+    from fedbandits.live.file_schemas import agent_schema, federation_schema
+
+    make = {
+        Kind.run: configuration_schema,
+        Kind.federation: federation_schema,
+        Kind.agent: agent_schema,
+    }[kind]
+    typer.echo(json.dumps(make(), indent=1, ensure_ascii=False))

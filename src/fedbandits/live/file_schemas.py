@@ -1,0 +1,95 @@
+"""JSON Schemas of a federation's file and of one member's, for editors."""
+
+from __future__ import annotations
+
+import inspect
+
+from fedbandits.config.schema import (
+    Schema,
+    Sections,
+    arguments_of,
+    modules_schema,
+    number,
+    table,
+    whole,
+)
+
+from .federation import Federation
+from .federation_file import RULES
+from .site import Site
+
+_TEXT: Schema = {"type": "string"}
+_POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
+_SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+
+
+def federation_schema() -> Schema:
+    """Of the file that all members have.
+
+    Example:
+        >>> federation_schema()["required"]
+        ['arms']
+    """
+    texts = arguments_of(inspect.getdoc(Federation) or "")
+    sections = Sections(sweeps=False, among={"gossip": RULES})
+    tickets = {"expire_after": _POSITIVE, "expired_loss": _SHARE}
+    means = {"type": "array", "items": _SHARE, "minItems": 2}
+    properties: dict[str, Schema] = {
+        "version": {"type": "integer", "minimum": 1},
+        "arms": {"type": "array", "items": _TEXT, "minItems": 2},
+        "members": {"type": "array", "items": _TEXT},
+        "links": {
+            "type": "array",
+            "items": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2},
+            "description": "Who hears whom, as pairs of members; or a [network].",
+        },
+        "network": {"$ref": "#/$defs/network", "description": "Who hears whom; or links."},
+        "gossip": {"$ref": "#/$defs/gossip"},
+        "algorithm": {"$ref": "#/$defs/algorithm"},
+        "tickets": table({key: _told(tickets[key], texts, key) for key in tickets}),
+        "gossip_period": _POSITIVE,
+        "addresses": {"type": "object", "additionalProperties": _TEXT},
+        "demo": {
+            "anyOf": [table({"means": means}, ["means"]), {"$ref": "#/$defs/problem"}],
+            "description": "What arms lose in `live up`: means, or a problem.",
+        },
+        "modules": modules_schema(),
+    }
+    told = {key: _told(schema, texts, key) for key, schema in properties.items()}
+    used = ["network", "gossip", "algorithm", "problem"]
+    return whole("fedbandits federation", told, ["arms"], sections.definitions(used))
+
+
+def agent_schema() -> Schema:
+    """Of one member's file.
+
+    Example:
+        >>> agent_schema()["required"]
+        ['name', 'federation']
+    """
+    texts = arguments_of(inspect.getdoc(Site) or "")
+    service: dict[str, Schema] = {
+        "address": _TEXT,
+        "token": _TEXT,
+        "tls": {"type": "boolean"},
+        "baseline": _TEXT,
+    }
+    epsilon = number("number", "epsilon")
+    properties: dict[str, Schema] = {
+        "name": {**_TEXT, "description": "Of the member."},
+        "federation": {**_TEXT, "description": "The file of all members, relative to this."},
+        "journal": _TEXT,
+        "keys": _TEXT,
+        "low": {"type": "number"},
+        "high": {"type": "number"},
+        "addresses": {"type": "object", "additionalProperties": _TEXT},
+        "service": table({key: _told(service[key], texts, key) for key in service}),
+        "privacy": table({"epsilon": _told(epsilon, texts, "epsilon")}, ["epsilon"]),
+    }
+    told = {key: _told(schema, texts, key) for key, schema in properties.items()}
+    return whole("fedbandits agent", told, ["name", "federation"], {})
+
+
+def _told(schema: Schema, texts: dict[str, str], key: str) -> Schema:
+    """The schema with what the docstring says, where it has no words of its own."""
+    return {"description": texts[key], **schema} if key in texts else schema

@@ -1,0 +1,108 @@
+"""A federation that plays an own algorithm: rehearsed, and as one member's machine runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.config.experiment import ConfigError
+from fedbandits.live.site import read_site
+from fedbandits.live.up import demo_losses
+from tests.own_things import LEADER, forgotten, own_folder
+
+FEDERATION = """
+arms = ["tea", "coffee", "cocoa"]
+members = ["north", "centre", "south"]
+links = [["north", "centre"], ["centre", "south"]]
+
+[algorithm]
+name = "leaders:FedLeader"
+exploration = 0.3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    with own_folder(tmp_path) as folder:
+        (folder / "federation.toml").write_text(FEDERATION)
+        yield folder / "federation.toml"
+
+
+@pytest.mark.slow
+def test_a_rehearsal_is_the_simulation(file: Path) -> None:
+    shops = fb.live.Federation.read(file)
+    problem = fb.problems.bernoulli([0.2, 0.8, 0.7], horizon=40, agents=3)
+    live = fb.live.rehearse(problem, shops, lockstep=True)
+    assert isinstance(shops.gossip, fb.gossip.Gossip)
+    played = fb.simulate(problem, shops.algorithm, shops.gossip, runs=1, dtype="float64")
+    np.testing.assert_allclose(
+        live.dataset["regret"].to_numpy(), played.dataset["regret"].to_numpy(), atol=1e-9
+    )
+
+
+def test_a_member_plays_it(file: Path) -> None:
+    agent_file = file.with_name("centre.toml")
+    agent_file.write_text('name = "centre"\nfederation = "federation.toml"\nkeys = "keys"\n')
+    site = read_site(agent_file)
+    assert type(site.part.algorithm).__name__ == "FedLeader"
+
+    async def turn() -> str:
+        async with fb.live.Agent("centre", site.part, site.journal) as agent:
+            ticket = await agent.choose()
+            await agent.observe(ticket.id, 0.5)
+            return ticket.arm
+
+    assert asyncio.run(turn()) in ("tea", "coffee", "cocoa")
+
+
+def test_an_algorithm_that_cannot_live_apart(file: Path) -> None:
+    halved = LEADER.replace('LeaderState(received["z"]', 'LeaderState(received["z"] ** 2')
+    file.with_name("leaders.py").write_text(halved)
+    forgotten("leaders")
+    with pytest.raises(ConfigError, match="FedLeader cannot live apart"):
+        fb.live.Federation.read(file)
+
+
+def test_a_module_that_is_not_there(file: Path) -> None:
+    file.write_text(FEDERATION.replace("leaders:", "leeders:"))
+    with pytest.raises(ConfigError, match=r"federation\.toml \[algorithm\]: there is no module"):
+        fb.live.Federation.read(file)
+
+
+def test_the_folder_modules(file: Path) -> None:
+    (file.parent / "src").mkdir()
+    file.with_name("leaders.py").rename(file.parent / "src" / "leaders.py")
+    file.write_text('modules = "src"\n' + FEDERATION)
+    assert fb.live.Federation.read(file).version == 1
+
+
+def test_own_losses_of_a_demonstration(file: Path) -> None:
+    shops = fb.live.Federation.read(file)
+    demo = {"name": "leaders:Waves", "agents": 3, "arms": 3, "horizon": 20}
+    assert 0 <= demo_losses(shops, demo)(1, 0, 2) <= 1
+
+
+@pytest.mark.slow
+def test_a_process_runs_it(file: Path) -> None:
+    alone = FEDERATION.replace('"north", "centre", "south"', '"north"')
+    alone = alone.replace('[["north", "centre"], ["centre", "south"]]', "[]")
+    file.write_text(alone)
+    file.with_name("north.toml").write_text('name = "north"\nfederation = "federation.toml"\n')
+    command = [sys.executable, "-m", "fedbandits", "live", "agent", str(file.parent / "north.toml")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        assert json.loads(line)["message"] == "north runs"
+    finally:
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 0
