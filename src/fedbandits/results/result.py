@@ -15,6 +15,7 @@ from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
+from .snapshots import DIMENSIONS as SNAPSHOTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,16 @@ class Result:
       and K = 20, at most 32 MB. Above, and in older files, it is not there
     - `recommended_arm[run, agent]`: what the agent would most likely play in round T + 1 (a random
       one of equals)
+
+    With `fb.simulate(..., record="agents")` it has snapshots too, of what agents would do in the
+    round after `snapshot`, at most 128 MiB of them:
+
+    - `leading_arm[run, snapshot, agent]`: the arm the agent would most likely play
+    - `agent_excess[run, snapshot, agent]`: its expected loss so far less the agents' mean, so that
+      its regret is `expected_regret` and that
+    - `mean_distribution[run, snapshot, arm]`: the mean over agents of their distributions
+    - `disagreement[run, snapshot]`: how far from it they are, mean over agents of
+      ½ Σ_i |p^v(i) - p̄(i)|: the share of its plays that an agent would have to change
 
     Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
 
@@ -382,7 +393,9 @@ class Result:
                 "result itself, of which regret_against makes this again without a run"
             )
         with atomic_path(target) as temporary:
-            self.dataset.to_netcdf(temporary, engine="h5netcdf")
+            kept = SNAPSHOTS.keys() & set(self.dataset.data_vars)  # much alike, and large
+            small = {name: {"zlib": True, "complevel": 1, "shuffle": True} for name in kept}
+            self.dataset.to_netcdf(temporary, engine="h5netcdf", encoding=small)
         return target
 
     @property
