@@ -124,13 +124,9 @@ def test_with_draws_every_draw_has_its_own(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_several_algorithms_have_one_each() -> None:
     rates = [fb.FedExp3(0.1), fb.FedExp3(0.5)]
-    each = simulate_each(
-        PROBLEM, rates, GOSSIP, runs=2, seed=8, dtype="float64", record="agents"
-    )
+    each = simulate_each(PROBLEM, rates, GOSSIP, runs=2, seed=8, dtype="float64", record="agents")
     for rate, result in zip(rates, each, strict=True):
-        alone = fb.simulate(
-            PROBLEM, rate, GOSSIP, runs=2, seed=8, dtype="float64", record="agents"
-        )
+        alone = fb.simulate(PROBLEM, rate, GOSSIP, runs=2, seed=8, dtype="float64", record="agents")
         for name in DIMENSIONS:
             np.testing.assert_allclose(result.dataset[name], alone.dataset[name], atol=1e-6)
 

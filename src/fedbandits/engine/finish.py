@@ -30,8 +30,10 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
     platform = game.where.platform
     with playing_on(platform):
         found = _recommend(game.algorithm, own_state(state), after, seed, platform=platform)
-    by_agent = [game.record.agent_incurred, game.record.agent_expected]
-    for totals in [*by_agent, *([] if game.snapshots is None else [game.snapshots.excess])]:
+    by_agent: list[np.ndarray[Any, Any]] = [game.record.agent_incurred, game.record.agent_expected]
+    if game.snapshots is not None:
+        by_agent.append(game.snapshots.excess)
+    for totals in by_agent:
         totals[..., list(game.conditions.liars)] = np.nan  # a liar's regret is nobody's
     return build_result(
         game.record,

@@ -313,6 +313,7 @@ class Result:
         self,
         ax: Axes | None = None,
         *,
+        kind: str = "regret",
         label: str | None = None,
         path: str | Path | None = None,
         bounds: bool | Gossip = False,
@@ -324,13 +325,20 @@ class Result:
 
         Args:
             ax: axes to draw on; new ones by default.
+            kind: `regret`, or another picture, as in `fb.plot`: `network`, `arms`, `disagreement`,
+                `agents`, `pareto`.
             label: the curve's name in the legend; the algorithm's by default.
-            path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
+            path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default. The
+                network is written as an animation where it ends in .html, .gif or .mp4.
             bounds: draw the paper's bounds too, on a logarithmic axis. A result loaded from a file
                 whose network has no name needs its gossip here.
         """
         from .plots import figure_of, plot, plot_bounds, save_figure
 
+        if kind != "regret":
+            if bounds is not False:
+                raise ValueError(f"bounds are of the regret, not of kind={kind!r}; leave them out")
+            return plot(self, kind=kind, ax=ax, label=label, path=path)
         # Bounds are functions of the round.
         ax = plot(self, ax=ax, label=label, dates=bounds is False)
         if bounds is not False:

@@ -68,12 +68,14 @@ def snapshot_rounds(problem: Problem, runs: int) -> np.ndarray[Any, np.dtype[np.
     each = bytes_each(problem, runs)
     step = -(-len(times) // max(1, MOST_BYTES // each))
     chosen = times[::-1][::step][::-1]  # T is one of them
-    if len(chosen) < min(FEWEST, len(times)) or len(chosen) * each > MOST_BYTES:
+    fewest = min(FEWEST, len(times))
+    if len(chosen) < fewest or len(chosen) * each > MOST_BYTES:
+        most = MOST_BYTES // (fewest * bytes_each(problem, 1))
+        fix = f"choose runs of at most {most:,}, or leave record out" if most else "leave it out"
         raise ValueError(
-            f'record="agents" keeps at most {MOST_BYTES:,} bytes, and {FEWEST} snapshots of '
+            f'record="agents" keeps at most {MOST_BYTES:,} bytes, and {fewest} snapshots of '
             f"{problem.agents:,} agents in {runs:,} runs (of all draws) would take "
-            f"{FEWEST * each:,}; choose runs of at most "
-            f"{MOST_BYTES // (FEWEST * bytes_each(problem, 1)):,}, or leave record out"
+            f"{fewest * each:,}; {fix}"
         )
     return chosen
 
