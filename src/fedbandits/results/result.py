@@ -15,7 +15,7 @@ from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
-from .snapshots import DIMENSIONS as SNAPSHOTS
+from .snapshots import encoding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -401,9 +401,8 @@ class Result:
                 "result itself, of which regret_against makes this again without a run"
             )
         with atomic_path(target) as temporary:
-            kept = SNAPSHOTS.keys() & set(self.dataset.data_vars)  # much alike, and large
-            small = {name: {"zlib": True, "complevel": 1, "shuffle": True} for name in kept}
-            self.dataset.to_netcdf(temporary, engine="h5netcdf", encoding=small)
+            written = encoding(self.dataset)
+            self.dataset.to_netcdf(temporary, engine="h5netcdf", encoding=written)
         return target
 
     @property

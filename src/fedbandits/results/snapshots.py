@@ -9,6 +9,8 @@ import numpy as np
 from .record import recorded_rounds
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from fedbandits.arrays import Array
     from fedbandits.problems.base import Problem
 
@@ -27,6 +29,12 @@ DIMENSIONS = {
     "disagreement": ("run", "snapshot"),
 }
 """Of the variables that a result with snapshots has beside the others; see `Result`."""
+
+
+def encoding(data: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """How variables of a dataset are written: snapshots are large, much alike, and packed."""
+    packed = {"zlib": True, "complevel": 1, "shuffle": True}
+    return {name: packed for name in DIMENSIONS if name in data}
 
 
 class Shot(NamedTuple):

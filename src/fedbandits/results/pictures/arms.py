@@ -43,7 +43,7 @@ def plot_arms(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     )
     bar = figure_of(ax).colorbar(image, ax=ax, pad=0.02)
     bar.outline.set_visible(False)
-    bar.set_label("probability, mean over agents")
+    bar.set_label("probability,\nmean over agents")
     ax.set_xlabel("round $t$")
     ax.set_ylabel("arm")
     if len(arms) <= NAMED:

@@ -43,7 +43,6 @@ def page(found: Leaders) -> str:
     drawn = links if len(links) <= MOST_LINKS else links[:0]
     spots, wide = _fitted(found.network.layout())
     arms = found.arm[chosen]
-    small = np.uint8 if len(found.arm_names) <= 256 else np.uint32
     names = found.agent_names
     data = {
         "horizon": found.horizon,
@@ -56,8 +55,8 @@ def page(found: Leaders) -> str:
         "others": OTHERS,
         "rounds": found.rounds[chosen].tolist(),
         "disagreement": [round(float(x), 4) for x in found.disagreement[chosen]],
-        "bytes": np.dtype(small).itemsize,
-        "frames": _packed(arms.astype(small)),
+        "bytes": arms.itemsize,
+        "frames": _packed(arms),
         "spots": _packed(spots),
         "links": _packed(drawn.astype(np.uint32)),
         "left_out": len(links) - len(drawn),
@@ -85,4 +84,4 @@ def _fitted(where: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint16], flo
 def _packed(array: npt.NDArray[Any]) -> str:
     """An array in little-endian order, deflated, as text."""
     plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    return base64.b64encode(zlib.compress(plain, 9)).decode()
+    return base64.b64encode(zlib.compress(plain)).decode()
