@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.results.pictures import KINDS
+from fedbandits.results.pictures import KINDS, film
 from tests.chromium import Browser, Tab, needs_chromium
 
 mpl.use("agg")
@@ -70,6 +70,12 @@ def opened(browser: Browser, path: Path) -> Tab:
     return tab
 
 
+def press(tab: Tab, key: str, code: int) -> None:
+    text = {"text": key} if key == " " else {}
+    for kind in ("keyDown", "keyUp"):
+        tab.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
+
+
 def calm(tab: Tab) -> None:
     """As somebody sees it who wants no motion."""
     features = [{"name": "prefers-reduced-motion", "value": "reduce"}]
@@ -100,10 +106,8 @@ def test_every_picture_of_3364_agents_is_light_and_opens_fast(
 def test_a_gif_of_3364_agents_is_light(
     large: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits.results.pictures import network
-
-    whole, few = network.FRAMES, 6
-    monkeypatch.setattr(network, "FRAMES", few)  # the others are as large at most
+    whole, few = film.FRAMES, 6
+    monkeypatch.setattr(film, "FRAMES", few)  # the others are as large at most
     path = tmp_path / "network.gif"
     large.plot(kind="network", path=path)
     assert path.stat().st_size * whole / few < MEGABYTES
@@ -133,11 +137,8 @@ def test_without_motion_it_waits_at_the_end_and_keys_move_it(
     calm(tab)
     assert tab.ask("said.textContent").startswith("Round 60 of 60")
     tab.ask("time.focus()")
-    for key, code in (("Home", 36), ("ArrowRight", 39)):
-        for kind in ("keyDown", "keyUp"):
-            tab.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
-            )
+    press(tab, "Home", 36)
+    press(tab, "ArrowRight", 39)
     assert tab.ask("said.textContent").startswith("Round 2 of 60")
     assert tab.ask("time.getAttribute('aria-valuetext')") == "Round 2 of 60"
     arms = result.dataset["leading_arm"].isel(run=0, snapshot=1).to_numpy()
@@ -145,11 +146,7 @@ def test_without_motion_it_waits_at_the_end_and_keys_move_it(
     share = round(100 * float((arms == best).mean()))
     assert f"arm {best} ★ {share}%" in tab.ask("network.getAttribute('aria-label')")
     tab.ask("document.activeElement.blur()")
-    for kind in ("keyDown", "keyUp"):
-        tab.call(
-            "Input.dispatchKeyEvent", type=kind, key=" ", code="Space", text=" ",
-            windowsVirtualKeyCode=32,
-        )  # fmt: skip
+    press(tab, " ", 32)
     wait(tab, "play.textContent == 'Pause'")
 
 
