@@ -10,7 +10,7 @@ import typer
 from fedbandits import config
 from fedbandits.common.files import atomic_write
 
-from . import tables
+from . import output_files, tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config
 
@@ -108,9 +108,6 @@ def plot(
       fedbandits plot out/sweep
       fedbandits plot out/grid.nc --kind network --out grid.html
     """  # noqa: D301
-    import matplotlib.pyplot as plt
-
-    from fedbandits.results.plots import figure_of
     from fedbandits.results.plots import plot as drawn
     from fedbandits.results.result import load
     from fedbandits.sweeps.listing import curves
@@ -119,7 +116,7 @@ def plot(
     results = [load(file) for file, _ in shown]
     target = out or Path("out", "network.html" if kind == "network" else f"{kind}.pdf")
     ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
-    plt.close(figure_of(ax))
+    output_files.close_plot(ax)
     say_written([target])
 
 
