@@ -89,6 +89,9 @@ def test_disagreement_is_the_mean_over_runs(ours: fb.Result, alone: fb.Result) -
         mean = result.dataset["disagreement"].mean("run")
         np.testing.assert_allclose(np.asarray(line.get_ydata(), float), mean)
     assert ax.get_legend_handles_labels()[1] == ["FedExp3", "Exp3"]
+    wild = ours.dataset["disagreement"].copy(data=np.arange(180).reshape(3, 60) % 7 / 7)
+    ax = fb.Result(ours.dataset.assign(disagreement=wild)).plot(kind="disagreement")
+    assert ax.get_ylim() == (0, 1)
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def plot_disagreement(results: Mapping[str, Result], ax: Axes | None = None) -> 
     ax.set_ylabel("disagreement: distance from\nthe mean agent's distribution")
     ax.margins(x=0)
     ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0, min(1.0, ax.get_ylim()[1]))  # a band may leave what is possible
     short_rounds(ax)
     legend_below(ax, "\n".join(what_bands_cover(results)) or None)
     return ax
