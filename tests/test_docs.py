@@ -59,7 +59,11 @@ def examples(name: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "docs/live.md", "docs/hostile.md", "docs/moving.md"]
+    "name",
+    [
+        *("README.md", "CONTRIBUTING.md"),
+        *("docs/live.md", "docs/hostile.md", "docs/moving.md", "docs/pictures.md"),
+    ],
 )
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

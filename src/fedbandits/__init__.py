@@ -45,6 +45,7 @@ from .problems import Problem
 if TYPE_CHECKING:
     from . import tuning
     from .engine.federated import NotFederatedError, check_federated
+    from .engine.milestones import Milestone
     from .engine.observing import trajectory
     from .engine.simulate import simulate
     from .results.comparison import Comparison, compare
@@ -69,6 +70,7 @@ __all__ = [
     "HeldFedExp3",
     "Leaf",
     "LinearBlockGossip",
+    "Milestone",
     "Network",
     "NotFederatedError",
     "PrivateFedExp3",
@@ -101,6 +103,7 @@ __all__ = [
 # Names that wait until they are asked for, since they need JAX or much else; and where they are.
 _LATER = {
     "Comparison": "results.comparison",
+    "Milestone": "engine.milestones",
     "NotFederatedError": "engine.federated",
     "Result": "results.result",
     "check_federated": "engine.federated",

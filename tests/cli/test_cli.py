@@ -273,6 +273,26 @@ def test_plot(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_run_and_plot_every_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.toml").write_text(SMALL_CONFIG)
+    done = call("run", "small.toml", "--set", "record=agents", "--quiet")
+    assert done.exit_code == 0, done.stderr
+    for target in ("network.html", "arms.pdf", "pareto.pdf"):
+        kind = Path(target).stem
+        done = call("plot", Path("out", "small.nc"), "--kind", kind)
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout == f"wrote {Path('out', target)}\n"
+        assert Path("out", target).stat().st_size > 0
+
+
+def test_plot_says_what_a_picture_needs(saved: Path, tmp_path: Path) -> None:
+    failed = call("plot", saved, "--kind", "network", "--out", tmp_path / "x.html")
+    assert failed.exit_code == 2
+    assert 'record = "agents" in its configuration file' in " ".join(failed.stderr.split())
+
+
+@pytest.mark.slow
 def test_plot_names_curves_by_algorithm_and_file(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,9 +301,9 @@ def test_plot_names_curves_by_algorithm_and_file(
     seen: list[str] = []
     original = plots.plot_regret
 
-    def spy(results: dict[str, fb.Result]) -> object:
+    def spy(results: dict[str, fb.Result], *args: Any, **kwargs: Any) -> object:
         seen.extend(results)
-        return original(results)
+        return original(results, *args, **kwargs)
 
     monkeypatch.setattr(plots, "plot_regret", spy)
     other = tmp_path / "other.nc"

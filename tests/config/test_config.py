@@ -148,6 +148,7 @@ def test_files_are_relative_to_the_configuration(
         ("runs = 2", "seed = -1", r"seed must be a whole number of at least 0, not -1"),
         ("runs = 2", 'dtype = "float46"', r"unknown dtype 'float46'; did you mean 'float64'"),
         ("runs = 2", 'against = "best"', r"unknown against 'best'.* Valid: current, final"),
+        ("runs = 2", 'record = "agent"', r"unknown record 'agent'; did you mean 'agents'"),
         ('"FedExp3"', '"FedExp3"\nlearning_rate = -1', r"\[algorithm\]: learning_rate must be"),
         (
             '"FedExp3"',

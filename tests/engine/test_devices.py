@@ -45,7 +45,7 @@ for network, algorithm in (
     found = {}
     for count in split:
         found[count] = fb.simulate(
-            problem, algorithm, gossip, runs=2, dtype="float64", devices=count
+            problem, algorithm, gossip, runs=2, dtype="float64", devices=count, record="agents"
         ).dataset
         mesh = laid[-1].excess.sharding.mesh
         assert (mesh.shape["runs"], mesh.shape["agents"]) == split[count], mesh
@@ -53,10 +53,12 @@ for network, algorithm in (
         assert state.sharding.shard_shape(state.shape) == (
             4, 2 // split[count][0], 300 // split[count][1]
         )
-    for name in ("arm_frequency", "recommended_arm"):
+    for name in ("arm_frequency", "recommended_arm", "leading_arm"):
         np.testing.assert_array_equal(found[4][name], found[1][name], err_msg=name)
     for name in ("regret", "expected_regret", "worst_regret", "agent_regret"):
         np.testing.assert_allclose(found[4][name], found[1][name], rtol=0, atol=1e-9)
+    for name in ("mean_distribution", "disagreement", "agent_excess"):
+        np.testing.assert_allclose(found[4][name], found[1][name], rtol=0, atol=1e-5)
 
 # By default all devices of a CPU, as many as divide the runs.
 fb.simulate(problem, fb.Exp3(), runs=6)

@@ -142,3 +142,17 @@ def test_nothing_is_done(tmp_path: Path) -> None:
         ValueError, match=r"none of the 2 cells in .* play them with fedbandits run"
     ):
         fb.load_experiment(out)
+
+
+@pytest.mark.slow
+def test_cells_with_snapshots(tmp_path: Path) -> None:
+    out = play(tmp_path, RATES, "record=agents")
+    data = fb.load_experiment(out)
+    assert "leading_arm" not in data  # of one cell at a time: they are large
+    for cell in store.read_manifest(out).cells:
+        one = fb.load(store.cell_path(out, cell.hash))
+        assert one.dataset["leading_arm"].dims == ("run", "snapshot", "agent")
+        assert one.dataset.sizes["snapshot"] == 20
+    plain = make_plan(tmp_path / "sweep.toml", (RATES,))
+    kept = {cell.hash for cell in store.read_manifest(out).cells}
+    assert not kept & {*plain.hashes}  # what keeps more is another cell

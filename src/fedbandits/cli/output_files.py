@@ -21,12 +21,18 @@ def make_folder(out: Path) -> None:
 
 def save_plot(ax: Axes, *paths: Path) -> None:
     """Save the figure of these axes, and close it."""
-    import matplotlib.pyplot as plt
-
     from fedbandits.results.plots import figure_of, save_figure
 
-    figure = figure_of(ax)
     try:
-        save_figure(figure, *paths)
+        save_figure(figure_of(ax), *paths)
     finally:
-        plt.close(figure)
+        close_plot(ax)
+
+
+def close_plot(ax: Axes) -> None:
+    """Close the figure of these axes."""
+    import matplotlib.pyplot as plt
+
+    from fedbandits.results.plots import figure_of
+
+    plt.close(figure_of(ax))

@@ -86,14 +86,25 @@ def plot(
     files: Annotated[
         list[Path], typer.Argument(metavar="RESULT.nc|DIR", help="Saved results, and sweeps.")
     ],
-    out: Annotated[Path, typer.Option(help="The figure to write (.pdf, .png, .svg).")] = Path(
-        "out/regret.pdf"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The figure to write (.pdf, .png, .svg; the network as .html, .gif or .mp4 too). "
+            "By default out/KIND.pdf, and out/network.html."
+        ),
+    ] = None,
     label: Annotated[
         list[str] | None, typer.Option(help="Name of a curve: one per result, in their order.")
     ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="regret, pareto, disagreement, agents, arms or network. Those after pareto need "
+            'record = "agents" in the configuration that was run.'
+        ),
+    ] = "regret",
 ) -> None:
-    """Draw the regret of several results into one figure.
+    """Draw the regret of several results into one figure, or another picture of them.
 
     Without labels, results of one algorithm are told apart by what differs in their configurations.
     The folder of a sweep stands for all its cells that are done, named by their values.
@@ -102,16 +113,18 @@ def plot(
     Examples:
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
       fedbandits plot out/sweep
+      fedbandits plot out/grid.nc --kind network --out grid.html
     """  # noqa: D301
-    from fedbandits.results.comparison import named
-    from fedbandits.results.plots import plot_regret
+    from fedbandits.results.plots import plot as drawn
     from fedbandits.results.result import load
     from fedbandits.sweeps.listing import curves
 
     shown = curves(files)
     results = [load(file) for file, _ in shown]
-    output_files.save_plot(plot_regret(named(results, label or _labels(shown, results))), out)
-    say_written([out])
+    target = out or Path("out", "network.html" if kind == "network" else f"{kind}.pdf")
+    ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
+    output_files.close_plot(ax)
+    say_written([target])
 
 
 def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:

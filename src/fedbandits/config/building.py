@@ -34,8 +34,12 @@ from .reading import toml_value
 
 T = TypeVar("T")
 
-SETTINGS = ("runs", "seed", "draws", "dtype", "against")
-CHOICES = {"dtype": ("float32", "float64"), "against": ("current", "final")}
+SETTINGS = ("runs", "seed", "draws", "dtype", "against", "record")
+CHOICES = {
+    "dtype": ("float32", "float64"),
+    "against": ("current", "final"),
+    "record": ("agents",),
+}
 
 
 Made = Callable[[str, Mapping[str, Any], Callable[[], Any]], Any]

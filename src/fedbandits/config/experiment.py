@@ -41,6 +41,7 @@ class Experiment:
         draws: of the losses; None for those of the problem as it is.
         privacy: how losses are blurred before the algorithm sees them; None where they are not.
         liars: who sends something else than it should, and what.
+        record: `agents` for snapshots of every agent; None for curves alone.
     """
 
     problem: Problem
@@ -54,6 +55,7 @@ class Experiment:
     draws: int | None = None
     privacy: RandomisedResponse | None = None
     liars: Mapping[int | str, Attack] = field(default_factory=dict)
+    record: Literal["agents"] | None = None
 
     def simulate(
         self, *, checkpoint: str | Path | None = None, progress: bool | None = None
@@ -74,6 +76,7 @@ class Experiment:
             draws=self.draws,
             privacy=self.privacy,
             liars=self.liars,
+            record=self.record,
         )
 
     def configuration(self) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
+from fedbandits.results.snapshots import Shot
 
 from .conditions import Conditions
+from .looking import look
 from .preparation import Game
 from .pytrees import register
 from .rounds import Carry, Chunk, play_chunk
@@ -60,6 +62,13 @@ class Batch(NamedTuple):
             if self.over is None
             else play_batch(*arguments, chunk=chunk, over=self.over)
         )
+        return found
+
+    def look(self, conditions: Conditions, carry: Carry, done: int) -> Shot:
+        """What agents of all games would do in the round after `done`; not over draws."""
+        arguments = (self.algorithm, conditions, carry.state, np.int32(done + 1), self.seed)
+        platform = self.games[0].where.platform
+        found: Shot = look(*arguments, several=self.over is not None, platform=platform)
         return found
 
     def part(self, tree: Any, place: int) -> Any:

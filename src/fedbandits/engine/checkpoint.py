@@ -17,6 +17,7 @@ import numpy as np
 
 from fedbandits.common.files import atomic_write
 from fedbandits.results.record import Record
+from fedbandits.results.snapshots import Snapshots
 
 from .rounds import Carry
 
@@ -25,6 +26,10 @@ LAYOUT = 3
 
 SECONDS = 30.0
 """A checkpoint is written when this long has passed since the last, and on any interruption."""
+
+
+Kept = Sequence[Record | Snapshots]
+"""Things whose fields are all arrays."""
 
 
 class CheckpointError(OSError):
@@ -45,7 +50,7 @@ class Checkpoint:
             with tempfile.TemporaryFile(dir=self.path.parent):
                 pass
 
-    def load(self, carry: Carry, records: Sequence[Record]) -> tuple[int, Carry]:
+    def load(self, carry: Carry, records: Kept) -> tuple[int, Carry]:
         """Rounds done and the carry after them; `records` are filled in place."""
         if not self.path.exists():
             return 0, carry
@@ -62,7 +67,7 @@ class Checkpoint:
             ) from error
         return done, jax.tree.unflatten(structure, restored)
 
-    def save(self, done: int, carry: Carry, records: Sequence[Record]) -> None:
+    def save(self, done: int, carry: Carry, records: Kept) -> None:
         """Write now."""
         arrays: dict[str, Any] = {"done": np.int64(done)}
         arrays |= {f"carry_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(carry))}
@@ -89,7 +94,7 @@ class Checkpoint:
             ) from error
 
 
-def _arrays(records: Sequence[Record]) -> dict[str, np.ndarray[Any, Any]]:
+def _arrays(records: Kept) -> dict[str, np.ndarray[Any, Any]]:
     """What the records hold, by name in the file."""
     return {
         f"record_{h}_{name}": array

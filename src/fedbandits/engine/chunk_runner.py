@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from .batch import Batch
 from .checkpoint import Checkpoint
 from .chunk_sizes import chunking
 from .progress import Progress
-from .recorder import Record, Recorder, into_records
+from .recorder import Outcome, Record, Recorder, into_records
 from .rounds import Carry, Chunk
 
 logger = logging.getLogger("fedbandits")
@@ -35,6 +35,7 @@ def play_chunks(
     enough: int | None = None,
     ends: Sequence[int] = (),
     record: Record | None = None,
+    tell: Callable[[int], None] | None = None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
 
@@ -45,6 +46,8 @@ def play_chunks(
         enough: play no chunk after so many rounds; by default all T are played.
         ends: rounds at which a chunk ends, in order.
         record: takes what came of each chunk; by default the records of the games are filled.
+        tell: called with the last round of each chunk when that is recorded, and first with that
+            of a checkpoint. What it raises goes on to the caller once a checkpoint is written.
 
     Returns:
         the carry after the last round.
@@ -52,7 +55,7 @@ def play_chunks(
     where = batch.games[0].where
     with playing_on(where.platform):
         into = record or partial(into_records, batch)
-        return _play_chunks(batch, checkpoint, progress, enough, ends, into)
+        return _play_chunks(batch, checkpoint, progress, enough, ends, into, tell)
 
 
 def _play_chunks(
@@ -62,10 +65,14 @@ def _play_chunks(
     enough: int | None,
     ends: Sequence[int],
     record: Record,
+    tell: Callable[[int], None] | None,
 ) -> Carry:
     first_game = batch.games[0]
     problem, where = first_game.problem, first_game.where
-    records = [game.record for game in batch.games]
+    records = [kept for game in batch.games for kept in game.records]
+    snapshots = first_game.snapshots
+    due = () if snapshots is None else tuple(snapshots.times.tolist())
+    ends = due or ends  # a snapshot is taken between two chunks
     draws = batch.size if batch.over == "draws" else 1
     gossip = first_game.gossip
     drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
@@ -81,7 +88,7 @@ def _play_chunks(
         (first_game.conditions, batch.problem if problem.traced else None)
     )
     bar = Progress(type(batch.algorithm).__name__, problem.horizon, done, progress)
-    recorder = Recorder(record, bar.update)
+    recorder = Recorder(record, bar.update, done)
     # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
     waits = on_cpu() and size >= _BYTES_TO_WAIT_FOR
@@ -96,7 +103,21 @@ def _play_chunks(
             recorder.settle()
             checkpoint.save(done, carry, records)
 
+    told = 0
+
+    def tell_recorded() -> None:
+        nonlocal told
+        if tell is None or recorder.done == told:
+            return
+        told = recorder.done
+        try:
+            tell(told)
+        except BaseException:  # a user's function may do anything
+            save()
+            raise
+
     try:
+        tell_recorded()
         while done < last:
             if interrupts.requested():
                 save()
@@ -114,11 +135,16 @@ def _play_chunks(
             checked = problem.traced and problem.check == "during"
             chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where)
             carry, curves, totals = batch.play(conditions, losses, carry, done + 1, chunk)
-            recorder.add(done + 1, rounds, (curves, totals))
+            outcome: Outcome = (curves, totals)
+            if done + rounds in due:
+                outcome = (*outcome, batch.look(conditions, carry, done + rounds))
+            recorder.add(done + 1, rounds, outcome)
             done += rounds
+            tell_recorded()
             if checkpoint is not None and checkpoint.due():
                 save()
         recorder.settle()
+        tell_recorded()
     finally:
         bar.close()
     return carry

@@ -9,11 +9,11 @@ import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array, materialised, over_arms, sample
+from fedbandits.arrays import Array
 from fedbandits.common.backend import playing_on
-from fedbandits.common.streams import ACTIONS, round_key, uniforms
 from fedbandits.results.communication import communication
 
+from .looking import leading
 from .preparation import Game
 from .under_way import own_state
 
@@ -30,8 +30,11 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
     platform = game.where.platform
     with playing_on(platform):
         found = _recommend(game.algorithm, own_state(state), after, seed, platform=platform)
-    for totals in (game.record.agent_incurred, game.record.agent_expected):
-        totals[:, list(game.conditions.liars)] = np.nan  # a liar's regret is nobody's
+    by_agent: list[np.ndarray[Any, Any]] = [game.record.agent_incurred, game.record.agent_expected]
+    if game.snapshots is not None:
+        by_agent.append(game.snapshots.excess)
+    for totals in by_agent:
+        totals[..., list(game.conditions.liars)] = np.nan  # a liar's regret is nobody's
     return build_result(
         game.record,
         np.asarray(found),
@@ -42,6 +45,7 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
         problem.arm_names,
         gossip,
         problem.dates,
+        game.snapshots,
     )
 
 
@@ -60,7 +64,4 @@ def _recommend(
     platform: str,  # noqa: ARG001
 ) -> Array:
     """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
-    p = algorithm.distribution(state, t)
-    likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
-    uniform = materialised(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
-    return sample(likeliest, uniform)
+    return leading(algorithm.distribution(state, t), t, seed)

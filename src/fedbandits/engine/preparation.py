@@ -20,6 +20,7 @@ from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses, check_sizes
 from fedbandits.results.record import Record, check_runs
+from fedbandits.results.snapshots import Snapshots, snapshot_rounds
 
 from . import pytrees
 from .chunk_sizes import chunking
@@ -37,6 +38,7 @@ one_per_core()
 
 DType = Literal["float32", "float64"]
 Devices = int | Sequence[jax.Device] | None
+Recorded = Literal["agents"] | None
 
 
 class Game(NamedTuple):
@@ -52,6 +54,7 @@ class Game(NamedTuple):
         sent: the bytes of each leaf of one agent's message.
         config: everything that decides the numbers, as plain data.
         where: how the arrays lie on devices.
+        snapshots: what will be kept of every agent, empty; None where nothing is.
     """
 
     problem: Problem
@@ -63,11 +66,24 @@ class Game(NamedTuple):
     sent: dict[str, int]
     config: dict[str, Any]
     where: Spread
+    snapshots: Snapshots | None = None
 
     @property
     def seed(self) -> int:
         """Of the agents' randomness."""
         return int(self.config["seed"])
+
+    @property
+    def records(self) -> list[Record | Snapshots]:
+        """All that is filled while it is played, and kept in a checkpoint."""
+        return [self.record] if self.snapshots is None else [self.record, self.snapshots]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint is known by: what decides the numbers, and which of them are kept."""
+        if self.snapshots is None:
+            return self.config
+        return {**self.config, "snapshots": len(self.snapshots.times)}
 
 
 def prepare(
@@ -81,6 +97,8 @@ def prepare(
     devices: Devices = None,
     privacy: RandomisedResponse | None = None,
     liars: Liars | None = None,
+    record: Recorded = None,
+    draws: int | None = None,
 ) -> Game:
     """Refuse what cannot be played; else what is needed to begin. Within `precision`.
 
@@ -94,6 +112,8 @@ def prepare(
         devices: as in `simulate`.
         privacy: as in `simulate`.
         liars: as in `simulate`.
+        record: as in `simulate`.
+        draws: of how many this is one; snapshots of all of them have to fit.
     """
     check_arguments(problem, algorithm, gossip, dtype)
     _check_links(gossip, algorithm)
@@ -102,6 +122,7 @@ def prepare(
     algorithm = algorithm.set_up(setting_of(problem, gossip))
     runs = check_runs(runs, problem)
     seed = checks.seed32(seed)
+    snapshots = _snapshots(record, problem, runs, draws or 1)
     size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
     checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
     where = spread(devices, runs, problem.agents)
@@ -137,7 +158,17 @@ def prepare(
         sent,
         config,
         where,
+        snapshots,
     )
+
+
+def _snapshots(record: Recorded, problem: Problem, runs: int, draws: int) -> Snapshots | None:
+    if record is None:
+        return None
+    if record != "agents":
+        raise ValueError(f'record must be "agents" or None, not {record!r}')
+    times = snapshot_rounds(problem, runs * draws)
+    return Snapshots(times, runs, problem.agents, problem.arms)
 
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:

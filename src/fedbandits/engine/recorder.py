@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.record import AgentTotals, Curves
+from fedbandits.results.snapshots import Shot
 
 from .batch import Batch
 
@@ -20,23 +21,28 @@ class _Pending(NamedTuple):
 
     first: int
     rounds: int
-    outcome: tuple[Curves, AgentTotals]
+    outcome: Outcome
 
 
-Record = Callable[[int, Curves, AgentTotals], None]
-"""Takes a chunk's first round and what came of it."""
+Outcome = tuple[Curves, AgentTotals] | tuple[Curves, AgentTotals, Shot]
+"""Of a chunk, with what agents would do after it where a snapshot is due."""
+
+Record = Callable[..., None]
+"""Takes a chunk's first round and its outcome, one by one."""
 
 
 class Recorder:
     """Hands on what came of each chunk, one chunk behind the devices."""
 
-    def __init__(self, record: Record, recorded: Callable[[int], None]) -> None:
+    def __init__(self, record: Record, recorded: Callable[[int], None], done: int = 0) -> None:
         """`recorded` is called with the last round of every chunk after it is recorded."""
         self._record = record
         self._recorded = recorded
+        self.done = done
+        """The last round that is recorded."""
         self._pending: _Pending | None = None
 
-    def add(self, first: int, rounds: int, outcome: tuple[Curves, AgentTotals]) -> None:
+    def add(self, first: int, rounds: int, outcome: Outcome) -> None:
         """Take a chunk that the devices are playing, and record the one before."""
         self.settle()
         self._pending = _Pending(first, rounds, outcome)
@@ -48,16 +54,22 @@ class Recorder:
         first, rounds, outcome = self._pending
         self._pending = None
         self._record(first, *jax.device_get(outcome))
-        self._recorded(first + rounds - 1)
+        self.done = first + rounds - 1
+        self._recorded(self.done)
 
 
-def into_records(batch: Batch, first: int, every: Curves, sums: AgentTotals) -> None:
+def into_records(
+    batch: Batch, first: int, every: Curves, sums: AgentTotals, shots: Shot | None = None
+) -> None:
     """Check a chunk and add it to the records of the games."""
     for place, game in enumerate(batch.games):
         curves, totals = batch.part((every, sums), place)
         refuse_invalid(game.problem, first, curves)
         refuse_nan(game.algorithm, first, curves.expected)
         game.record.add(first, curves, totals)
+        if shots is not None and game.snapshots is not None:
+            last = first + len(curves.incurred) - 1
+            game.snapshots.add(batch.part(shots, place), last, game.record)
 
 
 def refuse_invalid(problem: Problem, first: int, curves: Curves) -> None:

@@ -17,7 +17,7 @@ from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks
 from .finish import finish
 from .liars import Liars
-from .preparation import DType, check_against, precision, prepare
+from .preparation import DType, Recorded, check_against, precision, prepare
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
@@ -36,6 +36,8 @@ def simulate_each(
     progress: bool | None = None,
     privacy: RandomisedResponse | None = None,
     liars: Liars | None = None,
+    record: Recorded = None,
+    draws: int | None = None,
 ) -> list[Result]:
     """What `simulate` finds for each of several algorithms that differ in numbers alone.
 
@@ -58,12 +60,21 @@ def simulate_each(
     with precision(dtype):
         games = [
             prepare(
-                problem, algorithm, gossip, runs, seed, dtype=dtype, privacy=privacy, liars=liars
+                problem,
+                algorithm,
+                gossip,
+                runs,
+                seed,
+                dtype=dtype,
+                privacy=privacy,
+                liars=liars,
+                record=record,
+                draws=draws,
             )
             for algorithm in algorithms
         ]
         batch = batch_of_algorithms(games)
-        config = {"batch": [game.config for game in games]}
+        config = {"batch": [game.identity for game in games]}
         kept = None if checkpoint is None else Checkpoint(checkpoint, config)
         with calm():
             carry = play_chunks(batch, kept, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,7 @@ _FEW_EDGES = 1_000
 
 _LABELLED_AGENTS = 60
 _SPRING_AGENTS = 500
+_SPECTRAL_AGENTS = 20_000
 
 
 class ClosedForm(NamedTuple):
@@ -202,12 +203,19 @@ class Network:
         graph.add_edges_from(self.edges.tolist())
         return graph
 
-    def draw(self, path: str | Path | None = None, ax: Axes | None = None) -> Axes:
+    def draw(
+        self,
+        path: str | Path | None = None,
+        ax: Axes | None = None,
+        *,
+        colours: Sequence[str] | None = None,
+    ) -> Axes:
         """Draw agents and edges; numbers on the agents where there is room.
 
         Arguments:
             path: a file to save to (.svg, .pdf, .png, …); None saves nothing.
             ax: matplotlib axes to draw on; None makes new ones.
+            colours: of the agents, which are then as large as there is room for; None for one.
 
         Returns:
             the matplotlib axes.
@@ -221,7 +229,7 @@ class Network:
             ax = plt.subplots(figsize=(5, 5))[1]
         elif ax is None:  # a figure that is only saved needs no window
             ax = Figure(figsize=(5, 5)).subplots()
-        where = self._layout()
+        where = self.layout()
         lines = LineCollection(
             list(where[self.edges]),
             colors="0.6",
@@ -230,8 +238,12 @@ class Network:
         lines.set_rasterized(len(self.edges) > 20_000)  # keeps vector files small
         ax.add_collection(lines)
         labelled = self.agents <= _LABELLED_AGENTS
-        size = 160.0 if labelled else max(0.2, 4_000 / self.agents)
-        ax.scatter(where[:, 0], where[:, 1], s=size, zorder=2, rasterized=self.agents > 20_000)
+        room = 4_000 if colours is None else 30_000
+        size = 160.0 if labelled else min(160.0, max(0.2, room / self.agents))
+        look: dict[str, Any] = {"zorder": 2, "rasterized": self.agents > 20_000}
+        if colours is not None:
+            look |= {"c": colours, "linewidths": 0}
+        ax.scatter(where[:, 0], where[:, 1], s=size, **look)
         if labelled:
             for v, (x, y) in enumerate(where):
                 if self.names is None:
@@ -248,11 +260,22 @@ class Network:
             ax.get_figure(root=True).savefig(path)  # type: ignore[union-attr]
         return ax
 
-    def _layout(self) -> Floats:
+    def layout(self) -> Floats:
+        """[N, 2] where to draw the agents: its positions, or found in a second or two.
+
+        Up to 500 agents by springs. Up to 20,000 connected ones by the two smoothest modes, whose
+        ranks spread the agents evenly; all others stand on a circle.
+        """
         if self.positions is not None:
             return self.positions
         if self.agents > _SPRING_AGENTS:  # spring layouts are quadratic
-            return circle(self.agents)
+            if self.agents > _SPECTRAL_AGENTS or not self.connected:
+                return circle(self.agents)
+            try:
+                modes = smooth_modes(self.laplacian, 2)[1]
+            except RuntimeError:  # not found: a picture is not worth more
+                return circle(self.agents)
+            return modes.argsort(axis=0).argsort(axis=0).astype(np.float64)
         import networkx as nx
 
         spots = nx.spring_layout(self.to_networkx(), seed=0)

@@ -19,6 +19,7 @@ from fedbandits.theory.theorems import Run, theorem_of, unproved
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
+    from fedbandits.networks import Network
 
     from .result import Result
 
@@ -61,6 +62,17 @@ def gossip_of(result: Result) -> Gossip:
             "but holds neither; pass the gossip, as in result.plot(bounds=gossip)"
         ) from None
     return made
+
+
+def network_of(result: Result) -> Network | None:
+    """The network of a result: its own, or made anew; None where a file does not hold enough."""
+    if result.gossip is not None:
+        return result.gossip.network
+    try:
+        made: Network = _named(networks.REGISTRY, result.config["network"])
+        return made
+    except (KeyError, TypeError):
+        return None
 
 
 def checked(result: Result, given: Gossip) -> Gossip:

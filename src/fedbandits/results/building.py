@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .communication import Communication
     from .record import Record
+    from .snapshots import Snapshots
 
 
 def build_result(
@@ -26,6 +27,7 @@ def build_result(
     arm_names: tuple[str, ...] | None = None,
     gossip: Gossip | None = None,
     dates: np.ndarray[Any, Any] | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Result:
     """A result from a finished record."""
     import xarray as xr
@@ -54,6 +56,7 @@ def build_result(
                 (record.plays / record.times[:, None, None]).transpose(2, 0, 1),
             ),
             "recommended_arm": (("run", "agent"), recommended),
+            **({} if snapshots is None else snapshots.variables()),
         },
         coords={
             "run": np.arange(runs),
@@ -61,6 +64,7 @@ def build_result(
             "agent": np.arange(agents) if agent_names is None else list(agent_names),
             "arm": np.arange(arms) if arm_names is None else list(arm_names),
             **({} if dates is None else {"date": ("time", dates[record.times - 1])}),
+            **({} if snapshots is None else {"snapshot": snapshots.times}),
         },
         attrs={
             "fedbandits_format": FORMAT,

@@ -14,6 +14,7 @@ from fedbandits.privacy.response import guarantee, guarantees
 from .comparison import named
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -33,6 +34,7 @@ LONGEST_IN_FULL = 10_000
 
 def plot(
     *results: Result | Mapping[str, Result],
+    kind: str = "regret",
     ax: Axes | None = None,
     label: str | Sequence[str] | None = None,
     path: str | Path | None = None,
@@ -40,15 +42,27 @@ def plot(
 ) -> Axes:
     """Regret over time of several results in one figure, each with its 95% band.
 
+    Or another picture of them, by `kind`; all but `regret` and `pareto` need what
+    `fb.simulate(..., record="agents")` keeps:
+
+    - `regret`: over time
+    - `pareto`: regret at T against the bytes that an agent sends in a round
+    - `disagreement`: how far agents are from their mean distribution, over time
+    - `agents`: the regret of every agent, as violins
+    - `arms`: the probability of every arm over time, as a heat map; of one result
+    - `network`: the agents of one result, each in the colour of its leading arm, in run 0 (of draw
+      0): all snapshots in a `path` that ends in .html, .gif or .mp4, else the last
+
     Args:
         results: one by one, named by algorithm and what else tells them apart; or a mapping from
             names to results.
+        kind: which picture.
         ax: axes to draw on; new ones by default. The legend goes below them. A figure with these
             axes alone becomes so much taller; one without a layout gets matplotlib's constrained
             one, which makes room for the legend.
         label: the names in the legend, one for each result.
         path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
-        dates: time is the date where all results have dates, else the round.
+        dates: regret is over the date where all results have dates, else over the round.
 
     Returns:
         the axes, to change or add to.
@@ -61,7 +75,12 @@ def plot(
         >>> ax.get_legend_handles_labels()[1]
         ['Exp3, learning_rate=0.1', 'Exp3, learning_rate=1']
     """
-    ax = plot_regret(named(results, label), ax, dates=dates)
+    from .pictures import picture
+
+    told_apart = named(results, label)
+    if kind != "regret":
+        return picture(kind, told_apart, ax, path)
+    ax = plot_regret(told_apart, ax, dates=dates)
     if path is not None:
         save_figure(figure_of(ax), path)
     return ax
@@ -102,14 +121,7 @@ def plot_regret(
             "the axes have dates, and a result has rounds alone; give it axes of its own"
         )
     for label, result in results.items():
-        # Continue where earlier lines of the same axes left off.
-        times_round, place = divmod(len(ax.lines), len(COLOURS))
-        style, colour = STYLES[times_round % len(STYLES)], COLOURS[place]
-        mean, low, high = result.band("regret")
-        time = result.dataset["date" if dates else "time"]
-        ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
-        if result.sample[1] > 1:
-            ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
+        draw_band(ax, label, result.dataset["date" if dates else "time"], result, "regret")
     ax.set_xlabel("date" if dates else "round $t$")
     ax.set_ylabel("cumulative regret,\nmean over agents")
     ax.margins(x=0)
@@ -118,9 +130,19 @@ def plot_regret(
     else:
         ax.set_xlim(left=0)
         short_rounds(ax)
-    said = [*_against(results), *_what_bands_cover(results), *_what_is_protected(results)]
+    said = [*against(results), *what_bands_cover(results), *_what_is_protected(results)]
     legend_below(ax, "\n".join(said) or None)
     return ax
+
+
+def draw_band(ax: Axes, label: str, time: xr.DataArray, result: Result, variable: str) -> None:
+    """A variable over time, its mean and 95% band, after what the axes have already."""
+    times_round, place = divmod(len(ax.lines), len(COLOURS))
+    style, colour = STYLES[times_round % len(STYLES)], COLOURS[place]
+    mean, low, high = result.band(variable)
+    ax.plot(time, mean, style, color=colour, label=label, linewidth=1.6)
+    if result.sample[1] > 1:
+        ax.fill_between(time, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
@@ -267,7 +289,7 @@ def save_figure(figure: Figure, *paths: str | Path) -> None:
             figure.savefig(temporary, format=kind, dpi=200)
 
 
-def _against(results: Mapping[str, Result]) -> list[str]:
+def against(results: Mapping[str, Result]) -> list[str]:
     """The sequence of arms that all regrets are against; names tell it where they differ."""
     moving = {result.moving for result in results.values()}
     return [f"against {words}" for words in moving if words and len(moving) == 1]
@@ -290,7 +312,8 @@ def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
     return lines
 
 
-def _what_bands_cover(results: Mapping[str, Result]) -> list[str]:
+def what_bands_cover(results: Mapping[str, Result]) -> list[str]:
+    """Runs or draws, and how many, in words; nothing where there is no band."""
     samples = sorted({result.sample for result in results.values()} - {("run", 1)})
     if not samples:
         return []

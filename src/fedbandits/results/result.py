@@ -15,6 +15,7 @@ from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
+from .snapshots import encoding
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,16 @@ class Result:
       and K = 20, at most 32 MB. Above, and in older files, it is not there
     - `recommended_arm[run, agent]`: what the agent would most likely play in round T + 1 (a random
       one of equals)
+
+    With `fb.simulate(..., record="agents")` it has snapshots too, of what agents would do in the
+    round after `snapshot`, at most 128 MiB of them:
+
+    - `leading_arm[run, snapshot, agent]`: the arm the agent would most likely play
+    - `agent_excess[run, snapshot, agent]`: its expected loss so far less the agents' mean, so that
+      its regret is `expected_regret` and that
+    - `mean_distribution[run, snapshot, arm]`: the mean over agents of their distributions
+    - `disagreement[run, snapshot]`: how far from it they are, mean over agents of
+      ½ Σ_i |p^v(i) - p̄(i)|: the share of its plays that an agent would have to change
 
     Its coordinate `time` counts the rounds; where the losses have dates, `date` beside it has them.
 
@@ -302,6 +313,7 @@ class Result:
         self,
         ax: Axes | None = None,
         *,
+        kind: str = "regret",
         label: str | None = None,
         path: str | Path | None = None,
         bounds: bool | Gossip = False,
@@ -313,13 +325,20 @@ class Result:
 
         Args:
             ax: axes to draw on; new ones by default.
+            kind: `regret`, or another picture, as in `fb.plot`: `network`, `arms`, `disagreement`,
+                `agents`, `pareto`.
             label: the curve's name in the legend; the algorithm's by default.
-            path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default.
+            path: where to write the figure, as .pdf, .svg, .png, ...; nowhere by default. The
+                network is written as an animation where it ends in .html, .gif or .mp4.
             bounds: draw the paper's bounds too, on a logarithmic axis. A result loaded from a file
                 whose network has no name needs its gossip here.
         """
         from .plots import figure_of, plot, plot_bounds, save_figure
 
+        if kind != "regret":
+            if bounds is not False:
+                raise ValueError(f"bounds are of the regret, not of kind={kind!r}; leave them out")
+            return plot(self, kind=kind, ax=ax, label=label, path=path)
         # Bounds are functions of the round.
         ax = plot(self, ax=ax, label=label, dates=bounds is False)
         if bounds is not False:
@@ -382,7 +401,8 @@ class Result:
                 "result itself, of which regret_against makes this again without a run"
             )
         with atomic_path(target) as temporary:
-            self.dataset.to_netcdf(temporary, engine="h5netcdf")
+            written = encoding(self.dataset)
+            self.dataset.to_netcdf(temporary, engine="h5netcdf", encoding=written)
         return target
 
     @property

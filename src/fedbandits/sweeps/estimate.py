@@ -134,7 +134,7 @@ def _kind_of(experiment: Experiment, cells: int) -> str:
     names = [type(problem).__name__, network and network.family, gossip and gossip.rule]
     names += sorted(map(str, experiment.liars))
     shapes = [shape_of(experiment.algorithm), experiment.privacy is not None]
-    return canonical([sizes, names, experiment.dtype, shapes])
+    return canonical([sizes, names, experiment.dtype, shapes, experiment.record])
 
 
 def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
@@ -182,7 +182,15 @@ def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
         begun = time.perf_counter()
         games = [
             prepare(
-                problem, algorithm, gossip, runs, seed, dtype=first.dtype, privacy=first.privacy
+                problem,
+                algorithm,
+                gossip,
+                runs,
+                seed,
+                dtype=first.dtype,
+                privacy=first.privacy,
+                record=first.record,
+                draws=first.draws,
             )
             for algorithm in algorithms
         ]

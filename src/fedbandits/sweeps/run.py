@@ -283,6 +283,8 @@ def _simulate(cells: Sequence[Experiment], checkpoint: Path | None) -> list[Resu
             progress=False,
             privacy=first.privacy,
             liars=first.liars,
+            record=first.record,
+            draws=first.draws,
         )
 
     if first.draws is None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedbandits.common.files import atomic_write
 from fedbandits.config.expansion import short_names
 from fedbandits.results import result as results
+from fedbandits.results.snapshots import encoding
 
 from .identity import FORMAT
 from .plan import Plan
@@ -297,7 +298,7 @@ def _netcdf(data: xr.Dataset) -> bytes:
 
     Newer versions of xarray give a view of a buffer, which must not outlive it in a traceback.
     """
-    made: Any = data.to_netcdf(engine="h5netcdf")
+    made: Any = data.to_netcdf(engine="h5netcdf", encoding=encoding(data))
     return bytes(made)
 
 
