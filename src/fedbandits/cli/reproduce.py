@@ -22,7 +22,7 @@ def reproduce(
         typer.Argument(
             metavar="PART",
             help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
-            "each: suite, leaderboard, horizons, linear, live, leaks, robustness.",
+            "each: suite, leaderboard, horizons, linear, live, leaks, robustness, cdn.",
         ),
     ] = None,
     runs: Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from . import (
+    cdn,
     figure1,
     figure2,
     horizons,
@@ -27,10 +28,11 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "live": live.reproduce,
     "leaks": leaks.reproduce,
     "robustness": robustness.reproduce,
+    "cdn": cdn.reproduce,
 }
 """What `fedbandits reproduce` can do."""
 
-BEYOND = ("suite", "leaderboard", "horizons", "linear", "live", "leaks", "robustness")
+BEYOND = ("suite", "leaderboard", "horizons", "linear", "live", "leaks", "robustness", "cdn")
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "REGISTRY",
     "Options",
     "Section",
+    "cdn",
     "figure1",
     "figure2",
     "horizons",

@@ -1,0 +1,93 @@
+"""The part on a CDN, quickly: its files, what it counts, and words that come from numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.experiments import Options, Section, cdn
+
+mpl.use("agg")
+
+MEANS = cdn.Means(
+    ("A", "B", "C"),
+    ("north", "east", "south"),
+    ("shop", "shop", "news"),
+    np.array([[0.2, 0.1, 0.3], [0.2, 0.1, 0.3], [0.3, 0.9, 0.2]]),
+)
+"""B is the favourite of two, and A is best for all."""
+ONE = np.eye(3)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
+    out = tmp_path_factory.mktemp("cdn")
+    return out, cdn.reproduce(Options(out, quick=True))
+
+
+@pytest.mark.slow
+def test_files_and_rows(made: tuple[Path, Section]) -> None:
+    out, section = made
+    assert sorted(path.name for path in out.iterdir()) == sorted(section.files)
+    assert {"cdn.png", "cdn_FedExp3.nc", "cdn_Exp3.nc"} < set(section.files)
+    misses, choices, recommended = section.tables
+    assert tuple(row[0] for row in misses.rows) == fb.problems.cdn().arm_names
+    assert [row[0] for row in choices.rows] == [cdn.TOGETHER, cdn.ALONE, cdn.VOTE, cdn.HINDSIGHT]
+    assert {len(row) for row in recommended.rows} == {5}
+
+
+@pytest.mark.slow
+def test_results_are_those_that_the_tables_count(made: tuple[Path, Section]) -> None:
+    out, section = made
+    result, means = fb.load(out / "cdn_FedExp3.nc"), cdn.means_of(fb.problems.cdn())
+    right = (result.dataset["recommended_arm"] == means.best).to_numpy()
+    assert section.tables[1].rows[0][1] == f"{100 * right.mean():.1f}"
+    time, shares = cdn.played(result)
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert time[-1] == 2000
+
+
+def test_who_is_best_and_whose_favourite() -> None:
+    assert MEANS.best == 0
+    assert MEANS.votes == [("B", 2), ("C", 1)]
+    np.testing.assert_allclose(MEANS.by_kind()["shop"], [0.2, 0.1, 0.3])
+    # B misses 11/30 of all requests, A 7/30.
+    assert MEANS.extra(ONE[1]) == pytest.approx(1e6 * 4 / 30)
+    assert MEANS.extra(ONE[[0, 1]]) == pytest.approx(1e6 * 2 / 30)
+
+
+def test_a_choice_counts_edges_and_runs() -> None:
+    choice = cdn.Choice(ONE[[[0, 0, 0], [0, 1, 0]]], np.empty(0))
+    assert choice.right(0) == pytest.approx(5 / 6)
+    assert choice.everywhere(0) == 1
+    assert cdn.Choice(cdn.vote(choice.chosen), np.empty(0)).everywhere(0) == 2
+    tied = cdn.vote(ONE[[[0, 1, 2]]])
+    assert cdn.Choice(tied, np.empty(0)).everywhere(0) == 0
+
+
+def test_words_come_from_numbers() -> None:
+    learning = np.array([10.0, 30.0])
+    choices = {
+        cdn.TOGETHER: cdn.Choice(ONE[[[0, 0, 0], [0, 1, 0]]], learning),
+        cdn.ALONE: cdn.Choice(ONE[[[1, 1, 2], [0, 1, 2]]], 2 * learning),
+        cdn.VOTE: cdn.Choice(ONE[[[1, 1, 1], [1, 1, 1]]], 2 * learning),
+        cdn.HINDSIGHT: cdn.Choice(ONE[[[1, 1, 1]]], np.empty(0)),
+    }
+    first, second, third, last = cdn.findings(choices, MEANS, {"messages": 2.0, "bytes": 24.0})
+    assert first == (
+        "B is the favourite of 2, C of 1 of 3 edges. Over the fleet A misses least, 23.3% of all "
+        "requests, 3.3 points below C and 13.3 below B. It is the favourite of no edge."
+    )
+    assert "at every edge in 1 of 2 runs" in second
+    assert "at 17% of the edges, and at all of them in 0 runs" in second
+    assert "elects A in 0% of the runs" in second
+    assert "133,333 more are missed with B than with A" in third
+    assert "it was 20 with FedExp3 and 40 with Exp3" in third
+    assert "would miss 13.3% of all requests" in last
+    rows = cdn.choice_table(choices, MEANS).rows
+    assert rows[0] == (cdn.TOGETHER, "83.3", "50 (1 to 99)", "22,222", "20 ± 127")
+    assert rows[3] == (cdn.HINDSIGHT, "0.0", "0", "133,333", "-")
