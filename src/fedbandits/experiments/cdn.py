@@ -21,11 +21,12 @@ from .measure import Interval, interval
 from .section import Options, Picture, Section, Table
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROWS = COLS = 4
-RUNS, QUICK = 100, 4
+RUNS, QUICK = 1000, 4
 MILLION = 1e6
 
 TOGETHER = "FedExp3, each edge"
@@ -122,7 +123,7 @@ class Choice(NamedTuple):
 
 
 def reproduce(options: Options) -> Section:
-    """Play, count and write; `cdn` as .png, .pdf and .svg, and the results as NetCDF."""
+    """Play, count and write; `cdn` as .png, .pdf and .svg, and `cdn.csv`."""
     problem, runs = fb.problems.cdn(), options.runs or (QUICK if options.quick else RUNS)
     gossip, players = fb.gossip.metropolis(network()), (fb.FedExp3(), fb.Exp3())
     section = Section(
@@ -145,8 +146,7 @@ def reproduce(options: Options) -> Section:
         }
     means = means_of(problem)
     choices = decided(results, means)
-    for stem, result in zip(("cdn_FedExp3", "cdn_Exp3"), results.values(), strict=True):
-        section.add_result(options.out, stem, result)
+    section.add_csv(options.out, "cdn.csv", frame(choices, means))
     section.tables += [misses_table(means), choice_table(choices, means)]
     section.tables.append(recommended_table(choices, means))
     section.add_picture(options.out, draw(results[TOGETHER], choices, means), PICTURE)
@@ -196,6 +196,19 @@ def share(successes: int, runs: int) -> Interval:
     return Interval(100 * successes / runs, 100 * float(low), 100 * float(high))
 
 
+def frame(choices: Mapping[str, Choice], means: Means) -> pd.DataFrame:
+    """How often each policy is chosen at each edge, tidy."""
+    import pandas as pd
+
+    rows = [
+        (who, edge, policy, choice.chosen[:, v, i].mean(), len(choice.chosen))
+        for who, choice in choices.items()
+        for v, edge in enumerate(means.edges)
+        for i, policy in enumerate(means.policies)
+    ]
+    return pd.DataFrame(rows, columns=["decides", "edge", "policy", "share", "runs"])
+
+
 def misses_table(means: Means) -> Table:
     """Policies by kind of traffic."""
     votes, columns = dict(means.votes), {**means.by_kind(), "fleet": means.fleet}
@@ -216,12 +229,12 @@ def choice_table(choices: Mapping[str, Choice], means: Means) -> Table:
     for name, choice in choices.items():
         runs = len(choice.chosen)
         mean, low, high = share(choice.everywhere(means.best), runs)
-        everywhere = f"{mean:.0f} ({low:.0f} to {high:.0f})"
+        everywhere = f"{mean:.1f} ({low:.1f} to {high:.1f})"
         rows.append(
             (
                 name,
                 f"{100 * choice.right(means.best):.1f}",
-                everywhere if name != HINDSIGHT else f"{mean:.0f}",
+                everywhere if name != HINDSIGHT else f"{mean:.1f}",
                 f"{means.extra(choice.chosen):,.0f}",
                 _with_half(choice.learning),
             )
@@ -273,9 +286,9 @@ def findings(
         f"{fleet[best]:.1f}% of all requests, {fleet[order[1]] - fleet[best]:.1f} points below "
         f"{means.policies[order[1]]} and {fleet[means.policies.index(elected)] - fleet[best]:.1f} "
         f"below {elected}.{nobodys}",
-        f"FedExp3 recommends {name} at every edge in {found} of {runs} runs (95% interval "
-        f"{low:.0f} to {high:.0f}%). Exp3, each edge alone, does so at "
-        f"{100 * choices[ALONE].right(best):.0f}% of the edges, and at all of them in "
+        f"FedExp3 recommends {name} at every edge in {found:,} of {runs:,} runs (95% interval "
+        f"{low:.1f} to {high:.1f}%).{_elsewhere(choices[TOGETHER], means)} Exp3, each edge alone, "
+        f"does so at {100 * choices[ALONE].right(best):.0f}% of the edges, and at all of them in "
         f"{choices[ALONE].everywhere(best)} runs; a vote on what its edges recommend elects {name} "
         f"in {100 * choices[VOTE].right(best):.0f}% of the runs, and a vote of edges that know all "
         f"about themselves elects {elected}.",
@@ -289,6 +302,16 @@ def findings(
         f"{communication['bytes']:g} bytes in all. One policy for all has its price: were every "
         f"edge to keep its own favourite, the fleet would miss {after:.1f}% of all requests.",
     ]
+
+
+def _elsewhere(choice: Choice, means: Means) -> str:
+    """What most edges settle on in the runs in which not all find the best."""
+    missed = choice.chosen[(choice.chosen[:, :, means.best] < 1).any(axis=1)]
+    if not len(missed):
+        return ""
+    settled = Counter(means.policies[i] for i in missed.sum(axis=1).argmax(axis=1)).most_common()
+    listed = ", ".join(f"{policy} ({n})" for policy, n in settled)
+    return f" In the others most edges settle on {listed}."
 
 
 def _listed(votes: list[tuple[str, int]]) -> str:
