@@ -54,7 +54,11 @@ def examples(name: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "docs/live.md", "docs/hostile.md", "docs/moving.md"]
+    "name",
+    [
+        *("README.md", "CONTRIBUTING.md", "docs/cdn.md", "docs/live.md", "docs/hostile.md"),
+        "docs/moving.md",
+    ],
 )
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
