@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits import config
 from fedbandits.common.describe import array_hash
 from tests.without import OPTIONAL, run_without
 from tools.cdn.traffic import CACHE, EDGES, REQUESTS, WARM_UP, requests
@@ -64,6 +65,16 @@ def test_the_fleets_best_is_nobodys_favourite() -> None:
         ("crawled", "W-TinyLFU"),
         ("looping", "W-TinyLFU"),
     }
+
+
+def test_a_configuration_can_name_it(tmp_path: Path) -> None:
+    file = tmp_path / "cdn.toml"
+    file.write_text(
+        '[problem]\nname = "cdn"\n[network]\nname = "grid"\nrows = 4\ncols = 4\n'
+        '[gossip]\nname = "metropolis"\n[algorithm]\nname = "FedExp3"\n'
+    )
+    problem = config.load_config(file).problem
+    assert problem.describe() == PROBLEM.describe()
 
 
 @pytest.mark.slow
