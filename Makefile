@@ -49,7 +49,7 @@ pages: reproduce
 # What they say beyond it, and of figure 2 at full size. Minutes on a GPU, more than an hour on two
 # cores.
 beyond: $(READY)
-	for part in suite leaderboard horizons linear; do \
+	for part in suite leaderboard horizons linear cdn; do \
 		$(BIN)/fedbandits reproduce $$part --out out || exit 1; done
 	$(BIN)/fedbandits reproduce figure2 --data generated --out out/generated
 	$(BIN)/python docs/fill.py out out/generated

@@ -61,7 +61,7 @@ def examples(name: str) -> list[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("README.md", "CONTRIBUTING.md"),
+        *("README.md", "CONTRIBUTING.md", "docs/cdn.md"),
         *("docs/live.md", "docs/hostile.md", "docs/moving.md", "docs/pictures.md"),
     ],
 )

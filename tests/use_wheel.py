@@ -30,7 +30,9 @@ def use_base() -> None:
     dashboard = {file.name for file in (installed / "live" / "dashboard").iterdir()}
     assert {"index.html", "app.js", "uPlot.iife.min.js", "uPlot.LICENSE.txt"} <= dashboard
     assert metadata("fedbandits")["License-Expression"] == "Apache-2.0 AND MIT"
-    assert {file.suffix for file in (installed / "data").iterdir() if file.is_file()} == {".py"}
+    data = {file.name for file in (installed / "data").iterdir() if file.suffix not in ("", ".py")}
+    assert data == {"cdn.npz"}  # generated, free for all uses
+    assert fb.problems.cdn().block(1, 5).shape == (5, 16, 7)
     assert np.argmin((0.2, 0.5, 0.8)) == np.argmax(play(1000, (0.2, 0.5, 0.8)))
     live(Path(tempfile.mkdtemp()) / "agent1.db")
     for words in (["--version"], ["--help"], ["doctor"]):

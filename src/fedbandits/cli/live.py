@@ -79,18 +79,23 @@ def up(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: any.")] = 0,
     pace: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two choices of an agent.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            min=0.01, help="Seconds between two choices of an agent; that of [demo], else 0.5."
+        ),
+    ] = None,
 ) -> None:
     """Run a whole federation on this machine, to see it work; Ctrl-C ends it.
 
     A process for each member, with certificates of their own, on the loopback address, and one page
     of all. The section [demo] of the file says what arms lose: means = [...], one for each arm, or
-    a problem of ours by name (which needs [sim]); without it nobody chooses until you do.
+    a problem of ours by name (most need [sim]), of which each agent replays its own part; without
+    it nobody chooses until you do.
 
     \b
-    Example:
+    Examples:
       fedbandits live up examples/federation.toml
+      fedbandits live up examples/cdn.toml
     """  # noqa: D301
     import asyncio
     import tempfile
@@ -99,7 +104,7 @@ def up(
         asyncio.run(_up(federation, folder or Path(temporary), port, pace))
 
 
-async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
+async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
     import asyncio
     import secrets
     import signal
@@ -109,9 +114,10 @@ async def _up(file: Path, folder: Path, port: int, pace: float) -> None:
     from fedbandits.live import Federation
     from fedbandits.live.federation_file import read_demo
     from fedbandits.live.service.federation_view import FederationView
-    from fedbandits.live.up import Up, demo_losses, private_folder, start_all, stop_all
+    from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, start_all, stop_all
 
     federation, demo = Federation.read(file), read_demo(file)
+    pace = pace or demo_pace(demo)
     private_folder(folder)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

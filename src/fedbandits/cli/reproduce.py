@@ -22,7 +22,8 @@ def reproduce(
         typer.Argument(
             metavar="PART",
             help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
-            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, robustness.",
+            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, robustness, "
+            "cdn.",
         ),
     ] = None,
     runs: Annotated[

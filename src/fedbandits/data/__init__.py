@@ -1,4 +1,4 @@
-"""MovieLens: a release in the source tree, others to download, and the reader of them all."""
+"""MovieLens, in the source tree or to download, and its reader; the traffic of a made-up CDN."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from fedbandits.common.folders import data_folder
 
 from .releases import Ratings, read_release
 
-__all__ = ["Ratings", "default_release", "embedded", "read_release"]
+__all__ = ["Ratings", "cdn_file", "default_release", "embedded", "read_release"]
 
 FETCHED = "ml-latest-small"
 """The release that stands in for the embedded one where that is not there."""
@@ -38,3 +38,8 @@ def embedded() -> Path:
     stands beside it: research only, not for revenue. Wheels go without it.
     """
     return Path(__file__).with_name("ml-latest-small-2016-10.zip")
+
+
+def cdn_file() -> Path:
+    """What eviction policies missed at the edges of a made-up CDN; `tools/cdn` makes it."""
+    return Path(__file__).with_name("cdn.npz")

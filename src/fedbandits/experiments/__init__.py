@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from . import (
+    cdn,
     figure1,
     figure2,
     horizons,
@@ -29,13 +30,17 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "live": live.reproduce,
     "leaks": leaks.reproduce,
     "robustness": robustness.reproduce,
+    "cdn": cdn.reproduce,
 }
 """What `fedbandits reproduce` can do."""
 
 WITH = {"suite": ("moving",)}
 """Parts that are done with another, and alone by their own name."""
 
-BEYOND = ("suite", "moving", "leaderboard", "horizons", "linear", "live", "leaks", "robustness")
+BEYOND = (
+    *("suite", "moving", "leaderboard", "horizons", "linear"),
+    *("live", "leaks", "robustness", "cdn"),
+)
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
 __all__ = [
@@ -44,6 +49,7 @@ __all__ = [
     "WITH",
     "Options",
     "Section",
+    "cdn",
     "figure1",
     "figure2",
     "horizons",

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,9 @@ from .federation import Federation
 
 PATIENCE = 60.0
 """Seconds that all processes have to come up."""
+
+PACE, FASTEST = 0.5, 0.01
+"""Mean seconds between two choices of an agent: by default, and at least."""
 
 Losses = Callable[[int, int, int], float]
 """The loss of (round, agent, arm)."""
@@ -100,13 +103,26 @@ def stop_all(members: list[Member]) -> None:
             member.process.wait()
 
 
+def demo_pace(demo: dict[str, Any]) -> float:
+    """Mean seconds between two choices of an agent, as [demo] has them."""
+    pace = demo.get("pace", PACE)
+    if isinstance(pace, bool) or not isinstance(pace, int | float) or not pace >= FASTEST:
+        raise ValueError(f"[demo] pace must be seconds, at least {FASTEST}, not {pace!r}")
+    return float(pace)
+
+
 def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
     """What the agents of a demonstration lose: coins of these means, or one of our problems.
 
+    Each agent replays its own part of a problem: its n-th choice is charged as in round n, and
+    after the last round comes the first. Names that a problem has for its agents and arms must be
+    the federation's, in any order.
+
     Args:
         federation: the agents and arms.
-        demo: `means`, one for each arm, or the table of a problem, which needs `[sim]`.
+        demo: `means`, one for each arm, or the table of a problem; most of them need `[sim]`.
     """
+    demo = {key: value for key, value in demo.items() if key != "pace"}
     if "means" in demo:
         means = np.asarray(demo["means"], np.float64)
         if means.shape != (len(federation.arms),):
@@ -128,8 +144,25 @@ def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
             f"demo: {problem.title} watches the arms of all agents in every round, and agents who "
             "live apart have no round in common; play it with fb.simulate"
         )
+    agents = _places(problem.agent_names, federation.members, "agent", "members")
+    arms = _places(problem.arm_names, federation.arms, "arm", "arms")
     table = problem.block(1, problem.horizon)
-    return lambda t, agent, arm: float(table[(t - 1) % len(table), agent, arm])
+    return lambda t, agent, arm: float(table[(t - 1) % len(table), agents[agent], arms[arm]])
+
+
+def _places(
+    of_problem: Sequence[str] | None, ours: Sequence[str], what: str, key: str
+) -> list[int]:
+    """Where the problem has each of ours: by name, or where it has no names in our order."""
+    if of_problem is None:
+        return list(range(len(ours)))
+    if strangers := set(ours) - set(of_problem):
+        name = next(each for each in ours if each in strangers)
+        raise ValueError(
+            f"demo: the problem has no {what} {name!r}; give the federation {key} = "
+            f"[{', '.join(map(json.dumps, of_problem))}], in any order"
+        )
+    return [of_problem.index(name) for name in ours]
 
 
 class Up:

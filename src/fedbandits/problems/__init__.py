@@ -5,6 +5,7 @@ from collections.abc import Callable
 from .adaptive import Adaptive, adaptive
 from .base import Problem
 from .cache import warming_cache
+from .cdn import cdn
 from .coins import activated_bernoulli, bernoulli, fixed_activation, switching
 from .crowd import crowded
 from .delayed import delayed_experts
@@ -34,6 +35,7 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
     "linear": linear,
     "movielens": movielens,
     "movielens_generated": movielens_generated,
+    "cdn": cdn,
     "from_table": from_table,
     "from_tensor": from_tensor,
     "scaled": scaled,
@@ -50,6 +52,7 @@ __all__ = [
     "activated_bernoulli",
     "adaptive",
     "bernoulli",
+    "cdn",
     "crowded",
     "delayed_experts",
     "drifting",

@@ -1,0 +1,142 @@
+"""What agents lose while `live up` shows how it works: problems, replayed part by part."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.common.extras import PACKAGES
+from fedbandits.engine.trajectory import trajectory
+from fedbandits.live import Federation
+from fedbandits.live.client import Client
+from fedbandits.live.federation_file import read_demo
+from fedbandits.live.journal import read_journal
+from fedbandits.live.rehearsal import Rehearsal, _game, _runs
+from fedbandits.live.rehearsed_run import play_run
+from fedbandits.live.up import demo_losses, demo_pace
+from tests.without import run_without
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "cdn.toml"
+PROBLEM = fb.problems.cdn()
+
+
+def test_the_example_is_the_problems() -> None:
+    federation, demo = Federation.read(EXAMPLE), read_demo(EXAMPLE)
+    assert (federation.members, federation.arms) == (PROBLEM.agent_names, PROBLEM.arm_names)
+    assert (federation.network.family, demo_pace(demo)) == ("grid", 0.05)
+    losses = demo_losses(federation, demo)
+    played = [[losses(t, v, 3) for v in range(16)] for t in (1, 2, 2000)]
+    np.testing.assert_array_equal(played, PROBLEM.tensor[[0, 1, 1999], :, 3])
+    assert losses(2001, 5, 6) == PROBLEM.tensor[0, 5, 6]  # and so on from the start
+
+
+def test_names_say_whose_part_is_whose() -> None:
+    assert PROBLEM.agent_names is not None
+    assert PROBLEM.arm_names is not None
+    federation = Federation(
+        PROBLEM.arm_names[::-1], fb.networks.ring(16), members=PROBLEM.agent_names[::-1]
+    )
+    losses = demo_losses(federation, {"name": "cdn"})
+    assert losses(7, 0, 1) == PROBLEM.tensor[6, 15, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"members": [f"site{v}" for v in range(16)]}, "no agent 'site0'; .*members = \\[\"oslo\""),
+        ({"arms": [*"abcdefg"]}, "no arm 'a'; give the federation arms = \\[\"LRU\", "),
+        ({"arms": ["LRU", "FIFO"]}, "16 agents and 7 arms, and the federation 16 and 2"),
+    ],
+)
+def test_others_are_refused(change: dict[str, Any], why: str) -> None:
+    given = {"arms": PROBLEM.arm_names, "members": PROBLEM.agent_names} | change
+    federation = Federation(gossip=fb.networks.ring(16), **given)
+    with pytest.raises(ValueError, match=f"demo: the problem has {why}"):
+        demo_losses(federation, {"name": "cdn"})
+
+
+@pytest.mark.parametrize("pace", [0, "fast", True, float("nan")])
+def test_a_bad_pace_is_refused(pace: Any) -> None:
+    with pytest.raises(ValueError, match=r"\[demo\] pace must be seconds, at least 0.01, not"):
+        demo_pace({"pace": pace})
+
+
+@pytest.mark.slow
+def test_it_takes_no_jax(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from fedbandits.live import Federation\n"
+        "from fedbandits.live.federation_file import read_demo\n"
+        "from fedbandits.live.up import demo_losses\n"
+        f"file = Path({str(EXAMPLE)!r})\n"
+        "print(demo_losses(Federation.read(file), read_demo(file))(1, 0, 0))"
+    )
+    beyond = [p.name for p in PACKAGES if p.extra not in ("", "live") and p.name != "tomlkit"]
+    done = run_without(beyond, tmp_path, ["-c", code])
+    assert (done.stdout, done.stderr) == (f"{float(PROBLEM.tensor[0, 0, 0])}\n", "")
+
+
+@pytest.mark.slow
+def test_edges_rehearse_what_is_simulated() -> None:
+    """The very arms, so that what simulations find holds for live edges; see docs/cdn.md."""
+    first = fb.problems.from_tensor(PROBLEM.tensor[:60])
+    federation = Federation.read(EXAMPLE)
+    rehearsal = Rehearsal(first, federation, seed=3, lockstep=True)
+    [run] = _runs(rehearsal, _game(rehearsal))
+    assert isinstance(federation.gossip, fb.Gossip)
+    simulated = trajectory(first, federation.algorithm, federation.gossip, seed=3)
+    np.testing.assert_array_equal(play_run(run).action, simulated.action[:, 0])
+
+
+@pytest.mark.slow
+def test_sixteen_edges_replay_their_traffic(tmp_path: Path) -> None:
+    """Every edge's own misses come to its own process, and to nobody else's."""
+    assert PROBLEM.agent_names is not None
+    assert PROBLEM.arm_names is not None
+    file, folder = tmp_path / "cdn.toml", tmp_path / "up"
+    arms = "[" + ", ".join(f'"{arm}"' for arm in PROBLEM.arm_names[::-1]) + "]"
+    file.write_text(re.sub(r"(?m)^arms = .*$", f"arms = {arms}", EXAMPLE.read_text()))
+    words = ["-m", "fedbandits", "live", "up", str(file), "--folder", str(folder), "--pace", "0.3"]
+    up = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert up.stdout is not None
+        found = re.search(r"(http://\S+)/#token=(\S+)", up.stdout.readline())
+        assert found is not None
+        wait_for_rounds(10, found[1], found[2])
+    finally:
+        up.send_signal(signal.SIGINT)
+        assert up.wait(60) == 0
+        if up.stdout is not None:
+            up.stdout.close()
+    for edge, losses in zip(PROBLEM.agent_names, PROBLEM.tensor.swapaxes(0, 1), strict=True):
+        tickets = [
+            each
+            for each in read_journal(folder / f"{edge}.db").saved.tickets
+            if each.status == "observed"
+        ]
+        assert len(tickets) >= 10
+        played = [PROBLEM.arms - 1 - each.arm for each in tickets]
+        rounds = [each.round - 1 for each in tickets]
+        observed = [np.frombuffer(each.feedback)[0] for each in tickets]
+        np.testing.assert_array_equal(observed, losses[rounds, played])
+
+
+def wait_for_rounds(rounds: int, url: str, token: str) -> None:
+    """Until every agent has made so many choices."""
+    end = time.monotonic() + 120
+    with Client(url, token) as page:
+        while True:
+            told = page.ask("/v1/federation")["agents"].values()
+            if all(each is not None and each["rounds"] > rounds for each in told):
+                return
+            assert time.monotonic() < end, told
+            time.sleep(0.5)

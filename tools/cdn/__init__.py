@@ -1,0 +1,1 @@
+"""Makes the data behind `fb.problems.cdn()`."""
