@@ -150,7 +150,7 @@ def test_every_name_and_parameter_is_in_it(section: str) -> None:
 def test_what_is_told_of_a_parameter() -> None:
     rate = entries(configuration_schema(), "algorithm")["FedExp3"]["properties"]["learning_rate"]
     assert rate["description"].startswith("η, a number or a schedule")
-    assert rate["default"] == {"name": "small_loss", "c": 2.0}
+    assert rate["default"] == {"name": "mixing_aware", "c": 2.0}
 
 
 NEEDED: dict[str, Any] = {

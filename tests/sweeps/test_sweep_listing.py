@@ -175,9 +175,9 @@ def plotted(monkeypatch: pytest.MonkeyPatch, *args: str | Path) -> tuple[list[st
     labels: list[str] = []
     original = plots.plot_regret
 
-    def plot_regret(results: Any, *rest: Any) -> matplotlib.axes.Axes:
+    def plot_regret(results: Any, *rest: Any, **named: Any) -> matplotlib.axes.Axes:
         labels.extend(results)
-        return original(results, *rest)
+        return original(results, *rest, **named)
 
     monkeypatch.setattr(plots, "plot_regret", plot_regret)
     done = call("plot", *args)

@@ -20,6 +20,7 @@ from .site import Site
 
 _TEXT: Schema = {"type": "string"}
 _POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
+_PACE: Schema = _POSITIVE | {"description": "Seconds between two choices of a member."}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 
 
@@ -50,14 +51,22 @@ def federation_schema() -> Schema:
         "gossip_period": _POSITIVE,
         "addresses": {"type": "object", "additionalProperties": _TEXT},
         "demo": {
-            "anyOf": [table({"means": means}, ["means"]), {"$ref": "#/$defs/problem"}],
+            "anyOf": [
+                table({"means": means, "pace": _PACE}, ["means"]),
+                {"$ref": "#/$defs/problem"},
+            ],
             "description": "What arms lose in `live up`: means, or a problem.",
         },
         "modules": modules_schema(),
     }
     told = {key: _told(schema, texts, key) for key, schema in properties.items()}
-    used = ["network", "gossip", "algorithm", "problem"]
-    return whole("fedbandits federation", told, ["arms"], sections.definitions(used))
+    definitions = sections.definitions(["network", "gossip", "algorithm", "problem"])
+    for name, entry in definitions.items():
+        if name.startswith(
+            "problem."
+        ):  # a federation has them in [demo] alone, where they have a pace
+            entry["properties"]["pace"] = _PACE
+    return whole("fedbandits federation", told, ["arms"], definitions)
 
 
 def agent_schema() -> Schema:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fedbandits.common.checks import explained
+
 from .stored import Stored
 
 
@@ -27,6 +29,7 @@ class EdgeTraffic(Stored):
         return super().describe() | {"name": "cdn"}
 
 
+@explained
 def cdn() -> EdgeTraffic:
     """16 edges of a CDN look for the eviction policy that misses least on average over all.
 
