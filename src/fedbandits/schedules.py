@@ -171,7 +171,7 @@ def small_loss(c: float = SmallLoss.c) -> SmallLoss:
     z(i) estimates the loss of arm i so far, so the rate is high while some arm has lost little,
     and falls like 1/sqrt(t) where every arm keeps losing. No horizon and no gap is needed, and
     nothing more is sent. `fedbandits reproduce suite` compares it with the best constants; no
-    bound is proved for it (docs/learning-rate.md).
+    bound is proved for it (docs/understand/learning-rate.md).
 
     Example:
         >>> small_loss()
