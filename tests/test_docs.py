@@ -32,6 +32,8 @@ NO_RESULTS = (ROOT / "benchmarks" / "README.md", ROOT / "docs" / "understand" / 
 PAGES = [page for page in FILL["PAGES"] if page not in NO_RESULTS]
 """Pages with results; of the others one has goals and sizes alone, one a proof."""
 
+WITH_PYTHON = [page for page in ALL_PAGES if blocks(page, "python")]
+
 GIVEN = (
     r"[^\W\d_]\d+",  # names: FedExp3, H200, float32, σ2
     r"[NKTd] ?= ?[\d,]+",  # sizes
@@ -54,9 +56,7 @@ GIVEN = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in ALL_PAGES if blocks(page, "python")], ids=name_of
-)
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = name_of(page)

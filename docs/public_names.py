@@ -1,0 +1,128 @@
+"""The reference: every public name of a module with its docstring, found by itself.
+
+    .. public-names:: fedbandits.problems
+
+documents all that the module makes public; names below the line, one each, are those alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a module makes public: its `__all__`, else what it defines without an underscore."""
+    if hasattr(module, "__all__"):
+        return sorted(module.__all__)
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    )
+
+
+def public_modules() -> list[str]:
+    """The modules that users reach as `fb.NAME`, and the package itself."""
+    package = import_module("fedbandits")
+    inside = [name for name in package.__all__ if inspect.ismodule(getattr(package, name))]
+    return ["fedbandits", *(f"fedbandits.{name}" for name in inside)]
+
+
+def entry(name: str, value: Any) -> list[str]:
+    """The lines that let autodoc describe a name."""
+    if inspect.isclass(value):
+        kind = "exception" if issubclass(value, BaseException) else "class"
+        return [f".. auto{kind}:: {name}", "   :members:", "   :show-inheritance:", ""]
+    if inspect.isroutine(value):
+        return [f".. autofunction:: {name}", ""]
+    listed = ", ".join(f"`{key}`" for key in value)
+    return [f".. py:data:: {name}", "", f"   What can be named in a configuration: {listed}.", ""]
+
+
+def first_line(value: Any) -> str:
+    """What a thing is, in a line."""
+    if not (inspect.isclass(value) or inspect.isroutine(value)):
+        return "What can be named in a configuration."
+    return plain((inspect.getdoc(value) or "").partition("\n")[0])
+
+
+def plain(line: str) -> str:
+    """A line of a docstring as reStructuredText: bars and stars outside code are but characters."""
+    parts = re.split(r"(`[^`]*`)", line)
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([|*])", r"\\\1", part) for part in parts
+    )
+
+
+def readable(lines: list[str]) -> list[str]:
+    """A docstring as reStructuredText: indented formulas outside sections stay as they are."""
+    found: list[str] = []
+    section = formula = False
+    for line in lines:
+        if line and not line.startswith(" "):
+            section, formula = bool(re.fullmatch(r"[A-Z]\w+:", line)), False
+        starts = line.startswith("    ") and not section and not formula
+        if starts and found and not found[-1]:
+            formula = True
+            found += ["::", ""]
+        code = formula or line.lstrip().startswith((">>>", "..."))
+        found.append(line if code else plain(line))
+    return found
+
+
+def resolve(module: str) -> Any:
+    """A module by the name that users know it by."""
+    package, _, inside = module.partition(".")
+    found = import_module(package)
+    return getattr(found, inside) if inside else found
+
+
+def home(module: str, name: str, value: Any) -> str:
+    """The one name under which a thing is described: the shortest that users have for it."""
+    package = import_module("fedbandits")
+    same = name in package.__all__ and getattr(package, name) is value
+    return f"fedbandits.{name}" if same else f"{module}.{name}"
+
+
+class PublicNames(SphinxDirective):
+    """See the top of the file."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """A table of the names, then each."""
+        module = resolve(self.arguments[0])
+        names = [line.strip() for line in self.content if line.strip()] or public_names(module)
+        things = {name: getattr(module, name) for name in names}
+        homes = {name: home(self.arguments[0], name, value) for name, value in things.items()}
+        lines = [".. list-table::", "   :widths: auto", ""]
+        for name, value in things.items():
+            lines += [f"   * - :py:obj:`{name} <{homes[name]}>`", f"     - {first_line(value)}"]
+        lines.append("")
+        for name, value in things.items():
+            if homes[name] == f"{self.arguments[0]}.{name}":
+                lines += entry(homes[name], value)
+        found = nodes.container()
+        self.state.nested_parse(StringList(lines, self.arguments[0]), 0, found)
+        return found.children
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Let Sphinx know the directive."""
+
+    def process(_: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+        lines[:] = readable(lines)
+
+    app.setup_extension("sphinx.ext.autodoc")
+    app.add_directive("public-names", PublicNames)
+    app.connect("autodoc-process-docstring", process, priority=400)  # before napoleon's sections
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
