@@ -29,7 +29,12 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["results", "gallery/**/*.py", "gallery/**/*.ipynb", "gallery/sg_execution_times.rst"]
+exclude_patterns = [
+    "results",
+    "gallery/**/*.py",
+    "gallery/**/*.ipynb",
+    "gallery/sg_execution_times.rst",
+]
 nitpicky = True
 # Docstrings name things of other libraries, and of ours below the public names, as types.
 nitpick_ignore_regex = [(r"py:.*", r".*")]
@@ -69,7 +74,7 @@ html_theme_options: dict[str, Any] = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 html_baseurl = ""
-copyright = "Apache-2.0"
+copyright = "the fedbandits authors; Apache-2.0"
 
 sphinx_gallery_conf: dict[str, Any] = {
     "examples_dirs": ["../examples/gallery"],
