@@ -10,7 +10,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import matplotlib as mpl
-from sphinx_gallery.sorting import ExplicitOrder
 
 from fedbandits import __version__
 
@@ -29,12 +28,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = [
-    "results",
-    "gallery/**/*.py",
-    "gallery/**/*.ipynb",
-    "gallery/sg_execution_times.rst",
-]
+exclude_patterns = ["results", "gallery/*.py", "gallery/*.ipynb"]
 nitpicky = True
 # Docstrings name things of other libraries, and of ours below the public names, as types.
 nitpick_ignore_regex = [(r"py:.*", r".*")]

@@ -119,7 +119,8 @@ class PublicNames(SphinxDirective):
 def setup(app: Any) -> dict[str, bool]:
     """Let Sphinx know the directive."""
 
-    def process(_: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    def process(*given: Any) -> None:
+        lines: list[str] = given[-1]
         lines[:] = readable(lines)
 
     app.setup_extension("sphinx.ext.autodoc")

@@ -32,7 +32,7 @@ print(study.best_params)
 # The best of many on the same losses is partly the luckiest: judge it on losses that it has not
 # seen. ``fedbandits tune`` does so by itself.
 
-fresh = fb.problems.heterogeneous(agents=16, arms=5, horizon=1000, seed=1)
+fresh = fb.tuning.redraw(problem, seed=1)
 rate, exploration = study.best_params.values()
 tuned = fb.FedExp3(rate, fb.schedules.power(exploration, 1 / 3))
 for name, player in {"tuned": tuned, "as it comes": fb.FedExp3()}.items():
