@@ -53,6 +53,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it asks for pages, which browsers refuse to files
 html_context = {"default_mode": "auto"}
 html_sidebars = {"operations": [], "contributing": ["sidebar-nav-bs"], "index": []}
 html_theme_options: dict[str, Any] = {

@@ -26,4 +26,4 @@ results = {
 # a small one slows honest agents down as well, and no regret bound is known.
 
 ax = fb.plot(results)
-_ = ax.set_yscale("symlog")
+_ = ax.set(yscale="log", ylim=(0.3, None))
