@@ -20,11 +20,11 @@ project = "fedbandits"
 version = release = __version__
 author = "the fedbandits authors"
 extensions = [
+    "command_help",
     "elsewhere",
     "myst_parser",
     "public_names",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
@@ -33,16 +33,12 @@ nitpicky = True
 # Docstrings name things of other libraries, and of ours below the public names, as types.
 nitpick_ignore_regex = [(r"py:.*", r".*")]
 
-# Docstrings: Google's sections, code between single backticks.
+# Docstrings have code between single backticks; public_names.py reads them.
 default_role = "code"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
-napoleon_google_docstring = True
-napoleon_numpy_docstring = False
-napoleon_use_rtype = False
-napoleon_use_ivar = True
 
 myst_heading_anchors = 4
 copybutton_exclude = ".linenos, .gp, .go"

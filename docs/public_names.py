@@ -15,7 +15,11 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.inspect import stringify_signature
+
+NAPOLEON = Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -39,8 +43,9 @@ def public_modules() -> list[str]:
 def entry(name: str, value: Any) -> list[str]:
     """The lines that let autodoc describe a name."""
     if inspect.isclass(value):
-        kind = "exception" if issubclass(value, BaseException) else "class"
-        return [f".. auto{kind}:: {name}", "   :members:", "   :show-inheritance:", ""]
+        if issubclass(value, BaseException):
+            return [f".. autoexception:: {name}", "   :members:", "   :show-inheritance:", ""]
+        return [f".. autoclass:: {name}", "   :members:", ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {name}", ""]
     listed = ", ".join(f"`{key}`" for key in value)
@@ -113,17 +118,30 @@ class PublicNames(SphinxDirective):
                 lines += entry(homes[name], value)
         found = nodes.container()
         self.state.nested_parse(StringList(lines, self.arguments[0]), 0, found)
-        return found.children
+        return list(found.children)
+
+
+def described(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Make reStructuredText of a docstring, with Google's sections."""
+    # Napoleon takes what stands before a colon in an attribute's docstring for its type.
+    kind = "function" if what in ("attribute", "data", "property") else what
+    said = GoogleDocstring(readable(lines), NAPOLEON, app, kind, name, thing, options)
+    lines[:] = [*str(said).splitlines(), ""]
+
+
+def signature(*given: Any) -> tuple[str, str] | None:
+    """What a class takes, where autodoc found the `__new__` that all algorithms share."""
+    _, what, _, thing, _, arguments, _ = given
+    if what != "class" or not str(arguments).startswith("(*args"):
+        return None
+    takes = inspect.signature(thing)
+    return stringify_signature(takes, False, show_return_annotation=False), ""
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Let Sphinx know the directive."""
-
-    def process(*given: Any) -> None:
-        lines: list[str] = given[-1]
-        lines[:] = readable(lines)
-
+    """Let Sphinx know the directive, and how docstrings are written."""
     app.setup_extension("sphinx.ext.autodoc")
     app.add_directive("public-names", PublicNames)
-    app.connect("autodoc-process-docstring", process, priority=400)  # before napoleon's sections
+    app.connect("autodoc-process-docstring", described)
+    app.connect("autodoc-process-signature", signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
