@@ -22,6 +22,7 @@ author = "the fedbandits authors"
 extensions = [
     "command_help",
     "elsewhere",
+    "formulas",
     "myst_parser",
     "public_names",
     "sphinx.ext.autodoc",

@@ -2,7 +2,8 @@
 
     .. public-names:: fedbandits.problems
 
-documents all that the module makes public; names below the line, one each, are those alone.
+documents all that the module makes public; with `:of: algorithms engine`, what comes from those
+rooms of the package alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import re
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -97,17 +98,23 @@ def home(module: str, name: str, value: Any) -> str:
     return f"fedbandits.{name}" if same else f"{module}.{name}"
 
 
+def room(thing: Any) -> str:
+    """The room of the package that a thing comes from."""
+    return f"{getattr(thing, '__module__', '')}..".split(".")[1]
+
+
 class PublicNames(SphinxDirective):
     """See the top of the file."""
 
     required_arguments = 1
-    has_content = True
+    option_spec: ClassVar = {"of": str.split}
 
     def run(self) -> list[nodes.Node]:
         """A table of the names, then each."""
         module = resolve(self.arguments[0])
-        names = [line.strip() for line in self.content if line.strip()] or public_names(module)
-        things = {name: getattr(module, name) for name in names}
+        things = {name: getattr(module, name) for name in public_names(module)}
+        if rooms := self.options.get("of"):
+            things = {name: thing for name, thing in things.items() if room(thing) in rooms}
         homes = {name: home(self.arguments[0], name, value) for name, value in things.items()}
         lines = [".. list-table::", "   :widths: auto", ""]
         for name, value in things.items():

@@ -19,6 +19,7 @@ from .source import ROOT
 
 sys.path.insert(0, str(ROOT / "docs"))
 elsewhere = importlib.import_module("elsewhere")
+formulas = importlib.import_module("formulas")
 reference = importlib.import_module("public_names")
 
 
@@ -134,3 +135,24 @@ def test_formulas_in_docstrings_stay_as_they_are() -> None:
         *(r"Sums \|S\|,", "", "::", "", "    x = |S| * 2,", "", "of `|S|`.", ""),
         *("Args:", r"    S: \*some\*."),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "set_"),
+    [
+        ("z_{t+1}^v = Σ_u W_uv z_t^u", "z<t+1>(v) = Σ<u> W<uv> z<t>(u)"),
+        ("‖f_t‖_∞² and f_t²", "‖f<t>‖<∞>² and f<t>²"),
+        ("(C_W K²)^(1/3) T^(2/3), e^ε", "(C<W> K²)(1/3) T(2/3), e(ε)"),
+        ("round_loss of from_theorem", "round_loss of from_theorem"),
+    ],
+)
+def test_indices_of_formulas_are_found(text: str, set_: str) -> None:
+    marks = {"subscript": "<{}>", "superscript": "({})"}
+    found = [marks.get(node.tagname, "{}").format(node.astext()) for node in formulas.pieces(text)]
+    assert "".join(found) == set_
+
+
+def test_listings_are_no_formulas() -> None:
+    assert formulas.is_formula("x^{b+1} = ω W x^b")
+    assert not formulas.is_formula('{"time": "...", "level": "info"}')
+    assert not formulas.is_formula("keys/ca.key, ca.pem     the authority")
