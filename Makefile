@@ -31,7 +31,7 @@ quick: $(READY)
 # The wheel as a stranger gets it: built, installed into empty environments, alone and for
 # simulations, and used from another folder. `python benchmarks/install.py` does so with every extra.
 wheel: $(READY)
-	rm -rf build
+	rm -rf build/dist build/with_*
 	$(BIN)/python -m build --wheel --outdir build/dist . > /dev/null
 	test $$(cat build/dist/*.whl | wc -c) -lt 1000000
 	for extra in "" sim; do \
@@ -85,4 +85,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv build out
+	rm -rf .venv build out docs/gallery

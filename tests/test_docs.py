@@ -27,6 +27,7 @@ mpl.use("agg")
 
 ROOT = Path(__file__).parents[1]
 FILL = runpy.run_path(str(ROOT / "docs" / "fill.py"))
+DRAW = runpy.run_path(str(ROOT / "docs" / "draw.py"))
 
 NO_RESULTS = (ROOT / "benchmarks" / "README.md", ROOT / "docs" / "understand" / "theory.md")
 PAGES = [page for page in FILL["PAGES"] if page not in NO_RESULTS]
@@ -71,6 +72,8 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             exec(compile(block, name, "exec", dont_inherit=True), scope)
     if isinstance(cluster := scope.get("cluster"), OneMachine):
         cluster.workers.close()
+    drawn = DRAW["own_pictures"](page.read_text(encoding="utf-8"))
+    assert [picture for picture in drawn if not (tmp_path / picture).exists()] == []
 
 
 class OneMachine:
@@ -186,3 +189,12 @@ def test_what_is_installed_can_be_found() -> None:
     bad = re.compile("install '?fedbandits")
     wrong = [file for file in files if bad.search(file.read_text(encoding="utf-8"))]
     assert wrong == []
+
+
+def test_pictures_that_pages_draw_are_known() -> None:
+    page = (
+        '```python\nfb.plot(a, path="own.png")\n```\n![a](../figures/own.png) ![b](figures/b.png)'
+    )
+    assert DRAW["own_pictures"](page) == ["own.png"]
+    start = (ROOT / "docs" / "start" / "index.md").read_text(encoding="utf-8")
+    assert DRAW["own_pictures"](start) == ["sales.png", "shops.png"]

@@ -121,6 +121,26 @@ def test_the_site_looks_right(site: Path) -> None:
     assert look(site) == []
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium or google-chrome installed")
+def test_what_is_wrong_is_seen(tmp_path: Path) -> None:
+    outside = "http://127.0.0.1:9/font.css"
+    (tmp_path / "wide.html").write_text(
+        f"<!doctype html><link rel=stylesheet href='{outside}'><script>console.error('no')</script>"
+        "<div style='width: 700px'>wide</div><img src='nowhere.png'>"
+    )
+    (tmp_path / "search.html").write_text("<!doctype html>")
+    wrong = look(tmp_path)
+    for seen in (
+        *("wide.html: wider than 390 pixels", "wide.html: is not dark"),
+        *("wide.html: a picture is missing", "search.html: gossip is not found"),
+    ):
+        assert seen in wrong
+    assert "wide.html: wider than 1280 pixels" not in wrong
+    assert any(each.endswith(f"asks for {outside}") for each in wrong)
+    assert any(each.endswith("error: no") for each in wrong)
+
+
 def test_pages_from_elsewhere_link_within_the_site() -> None:
     text = elsewhere.read("howto/large", "[b](../../benchmarks/RESULTS.md) [l](live.md#a)")
     assert text == "[b](/reproduced/benchmarks.md) [l](live.md#a)"
