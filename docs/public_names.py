@@ -16,11 +16,12 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.ext.napoleon import Config
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.inspect import stringify_signature
 
-NAPOLEON = Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
+NAPOLEON: Any = Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
 
 
 def public_names(module: ModuleType) -> list[str]:
@@ -131,7 +132,7 @@ class PublicNames(SphinxDirective):
 def described(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Make reStructuredText of a docstring, with Google's sections."""
     # Napoleon takes what stands before a colon in an attribute's docstring for its type.
-    kind = "function" if what in ("attribute", "data", "property") else what
+    kind: Any = "function" if what in ("attribute", "data", "property") else what
     said = GoogleDocstring(readable(lines), NAPOLEON, app, kind, name, thing, options)
     lines[:] = [*str(said).splitlines(), ""]
 
