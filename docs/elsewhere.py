@@ -20,6 +20,11 @@ ELSEWHERE = {
     "reproduced/measuring": "benchmarks/README.md",
 }
 """By the name of the page: the file."""
+ON_THE_SITE = {
+    **{file: f"/{page}.md" for page, file in ELSEWHERE.items()},
+    "examples/gallery/README.rst": "/gallery/index.rst",  # which Sphinx-Gallery makes of it
+}
+"""By the file: where links to it lead."""
 
 
 def read(docname: str, text: str) -> str:
@@ -32,14 +37,13 @@ def read(docname: str, text: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         path = normpath(str(folder / found["path"]))
-        pages = {other: page for page, other in ELSEWHERE.items()}
-        if path in pages:
-            return f"](/{pages[path]}.md{found['anchor'] or ''})"
+        if path in ON_THE_SITE:
+            return f"]({ON_THE_SITE[path]}{found['anchor'] or ''})"
         if docname in ELSEWHERE and path.startswith("docs/"):
             return f"](/{path.removeprefix('docs/')}{found['anchor'] or ''})"
         return found[0]
 
-    return re.sub(r"\]\((?P<path>[\w./-]+\.md)(?P<anchor>#[\w-]+)?\)", link, text)
+    return re.sub(r"\]\((?P<path>[\w./-]+\.(?:md|rst))(?P<anchor>#[\w-]+)?\)", link, text)
 
 
 def setup(app: Any) -> dict[str, bool]:

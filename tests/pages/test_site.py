@@ -144,6 +144,8 @@ def test_what_is_wrong_is_seen(tmp_path: Path) -> None:
 def test_pages_from_elsewhere_link_within_the_site() -> None:
     text = elsewhere.read("howto/large", "[b](../../benchmarks/RESULTS.md) [l](live.md#a)")
     assert text == "[b](/reproduced/benchmarks.md) [l](live.md#a)"
+    text = elsewhere.read("start/index", "[g](../../examples/gallery/README.rst)")
+    assert text == "[g](/gallery/index.rst)"
     contributing = elsewhere.read("contributing", "stub")
     assert "](/howto/hostile.md#an-adversary-who-watches)" in contributing
     assert "stub" not in contributing
