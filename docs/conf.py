@@ -48,7 +48,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_show_search_summary = False  # it asks for pages, which browsers refuse to files
 html_context = {"default_mode": "auto"}
-html_sidebars = {"operations": [], "index": []}
+html_sidebars: dict[str, list[str]] = {"operations": [], "index": []}
 html_theme_options: dict[str, Any] = {
     "navbar_end": ["theme-switcher"],
     "navbar_align": "left",
