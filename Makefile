@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
-.PHONY: reproduce test lint types unit quick wheel pages beyond bench bench-compare constraints clean
+.PHONY: reproduce test lint types unit quick wheel docs docs-check pages beyond bench bench-compare constraints clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -31,7 +31,7 @@ quick: $(READY)
 # The wheel as a stranger gets it: built, installed into empty environments, alone and for
 # simulations, and used from another folder. `python benchmarks/install.py` does so with every extra.
 wheel: $(READY)
-	rm -rf build
+	rm -rf build/dist build/with_*
 	$(BIN)/python -m build --wheel --outdir build/dist . > /dev/null
 	test $$(cat build/dist/*.whl | wc -c) -lt 1000000
 	for extra in "" sim; do \
@@ -40,6 +40,17 @@ wheel: $(READY)
 			-c constraints.txt "$$(echo build/dist/*.whl)$${extra:+[$$extra]}" && \
 		(cd build && with_$$extra/bin/python ../tests/use_wheel.py $$extra) || exit 1; done
 	build/with_/bin/fedbandits --version
+
+# The site, in build/site, with the gallery's scripts played; warnings are errors. -j would not help:
+# compiled programs have threads of their own.
+docs: $(READY)
+	rm -rf build/site
+	MPLBACKEND=agg $(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
+
+# Every page in Chromium: phone and desktop, light and dark.
+docs-check: docs
+	$(BIN)/python tests/pages/look.py build/site
 
 # What the pages say of the paper: here, and as older processors compute it.
 pages: reproduce
@@ -74,4 +85,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv build out
+	rm -rf .venv build out docs/gallery

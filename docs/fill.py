@@ -38,9 +38,9 @@ from fedbandits.experiments import BEYOND, REGISTRY
 
 KEPT = ROOT / "docs" / "results"
 MEASURED = ROOT / "benchmarks" / "results"
-PICTURES = ROOT / "docs"
+PICTURES = ROOT / "docs" / "figures"
 PAGES = (
-    *(ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))),
+    *(ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 )
 FIELDS = ("name", "title", "command", "paragraphs", "tables", "versions")
@@ -225,7 +225,7 @@ def speed(kept: Kept) -> str:
     networks = ("complete", "grid", "RGG(0.5)")
     rows = [
         (
-            "the example above, N = 36, T = 3000, 100 runs on two CPU cores",
+            "N = 36 on a grid, T = 3000, 100 runs on two CPU cores",
             took("cpu-2-cores", "small/100 runs"),
         ),
         (

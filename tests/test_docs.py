@@ -11,8 +11,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
+import types
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,19 +25,25 @@ from typer.testing import CliRunner
 from fedbandits.cli.commands import app
 from tests.own_things import imported_for_a_while
 
+from tests.pages.source import PAGES as ALL_PAGES
+from tests.pages.source import blocks, name_of
+
 mpl.use("agg")
 
 ROOT = Path(__file__).parents[1]
 FILL = runpy.run_path(str(ROOT / "docs" / "fill.py"))
+DRAW = runpy.run_path(str(ROOT / "docs" / "draw.py"))
 
-NO_RESULTS = (ROOT / "benchmarks" / "README.md", ROOT / "docs" / "theory.md")
+NO_RESULTS = (ROOT / "benchmarks" / "README.md", ROOT / "docs" / "understand" / "theory.md")
 PAGES = [page for page in FILL["PAGES"] if page not in NO_RESULTS]
 """Pages with results; of the others one has goals and sizes alone, one a proof."""
+
+WITH_PYTHON = [page for page in ALL_PAGES if blocks(page, "python")]
 
 GIVEN = (
     r"[^\W\d_]\d+",  # names: FedExp3, H200, float32, σ2
     r"[NKTd] ?= ?[\d,]+",  # sizes
-    r"(?i:figure|theorem|definition|algorithm|famil(?:y|ies)) \d(?: (?:to|and) \d)?",
+    r"(?i:figure|theorems?|definition|algorithm|famil(?:y|ies)) \d(?: (?:to|and) \d)?",
     r"\| \d [a-z]+ \|",  # families in a table
     r"(?:ICML|COLT|ICLR|October|Konstan) 20\d\d",
     r"Python 3\.\d+|Apache-2\.0",
@@ -53,36 +61,58 @@ GIVEN = (
 """Numbers that were not measured: names, references, formulas, sizes and settings."""
 
 
-def examples(name: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text(), re.DOTALL | re.MULTILINE)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("README.md", "CONTRIBUTING.md", "docs/cdn.md"),
-        *("docs/live.md", "docs/hostile.md", "docs/moving.md", "docs/pictures.md"),
-    ],
-)
-def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = examples(name)
-    assert blocks
+    name = name_of(page)
+    if name == "docs/howto/sweeps.md":
+        have_swept(tmp_path, monkeypatch)
     scope: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks:  # later blocks may build on earlier ones, as a reader would
+    for block in blocks(page, "python"):  # later ones may build on earlier ones, as a reader would
         if "until Ctrl-C" in block:
             if shutil.which("curl") is not None:
                 serve_and_ask(name, block, scope)
         else:
             exec(compile(block, name, "exec", dont_inherit=True), scope)
+    if isinstance(cluster := scope.get("cluster"), OneMachine):
+        cluster.workers.close()
+    drawn = DRAW["own_pictures"](page.read_text(encoding="utf-8"))
+    assert [picture for picture in drawn if not (tmp_path / picture).exists()] == []
+
+
+class OneMachine:
+    """What dask-jobqueue's clusters are to a page, with one worker on this machine for all jobs."""
+
+    def __init__(self, **_: object) -> None:
+        from distributed import LocalCluster
+
+        self.workers = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+        self.scheduler_address: str = self.workers.scheduler_address
+
+    def scale(self, jobs: int) -> None:
+        assert jobs
+
+
+def have_swept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a reader of the page has by then: the finished sweep, another file, and a cluster."""
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    shutil.copyfile(ROOT / "examples" / "sweep.toml", folder / "sweep.toml")
+    commands = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", commands)
+    sweep = ["fedbandits", "run", "examples/sweep.toml", "--set", "problem.horizon=50"]
+    subprocess.run(sweep, check=True)
+    # The last block plays a sweep of another name into a folder of its own.
+    jobqueue = types.ModuleType("dask_jobqueue")
+    jobqueue.SLURMCluster = OneMachine  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", jobqueue)
 
 
 def serve_and_ask(name: str, block: str, scope: dict[str, object]) -> None:
     """Run an example that serves, ask it what the page's shell asks, and press Ctrl-C."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    [asking] = [each for each in shell(name) if ":8080/" in each]
+    [asking] = [each for each in blocks(ROOT / name, "sh") if ":8080/" in each]
     said: list[str] = []
 
     def ask() -> None:
@@ -108,7 +138,7 @@ def serve_and_ask(name: str, block: str, scope: dict[str, object]) -> None:
 
 def own_things_files(folder: Path) -> None:
     """The files that the page shows, which name themselves in their first line."""
-    text = (ROOT / "docs" / "own-things.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "howto" / "own-things.md").read_text(encoding="utf-8")
     shown = re.findall(r"(?ms)^```(?:python|toml)\n(# (\S+\.(?:py|toml))\n.*?)^```", text)
     assert [name for _, name in shown] == ["leaders.py", "leader.toml", "places.py", "places.toml"]
     for content, name in shown:
@@ -122,7 +152,7 @@ def test_own_things_are_run_as_the_page_says(
     own_things_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     with imported_for_a_while(tmp_path):
-        for line in "".join(shell("docs/own-things.md")).splitlines():
+        for line in "".join(blocks(ROOT / "docs/howto/own-things.md", "sh")).splitlines():
             words, _, file = line.partition(" > ")
             name, *arguments = shlex.split(words)
             done = CliRunner().invoke(app, arguments)
@@ -142,12 +172,8 @@ def wait_for(port: int) -> None:
         time.sleep(0.05)
 
 
-def shell(name: str) -> list[str]:
-    return re.findall(r"^```sh\n(.*?)^```", (ROOT / name).read_text(), re.DOTALL | re.MULTILINE)
-
-
 def test_there_is_one_way_to_ask() -> None:
-    pages = [(ROOT / "docs" / name).read_text() for name in ("live.md", "operations.md")]
+    pages = [(ROOT / "docs" / name).read_text() for name in ("howto/live.md", "operations.md")]
     [one], [other] = [re.findall(r"(?ms)^ask\(\) \{.*?^\}", page) for page in pages]
     assert one.replace("centre.token", "north.token") == other
 
@@ -161,7 +187,7 @@ def typed(text: str) -> list[str]:
     return re.findall(r".{,40}\d.{,40}", re.sub("|".join(GIVEN), " ", lines))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_was_measured_is_not_typed(page: Path) -> None:
     assert typed(page.read_text(encoding="utf-8")) == []
 
@@ -192,7 +218,16 @@ def test_what_is_installed_can_be_found() -> None:
 
     Where the library is installed, and says itself what it lacks, pip finds `fedbandits[cluster]`.
     """
-    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     bad = re.compile("install '?fedbandits")
     wrong = [file for file in files if bad.search(file.read_text(encoding="utf-8"))]
     assert wrong == []
+
+
+def test_pictures_that_pages_draw_are_known() -> None:
+    page = (
+        '```python\nfb.plot(a, path="own.png")\n```\n![a](../figures/own.png) ![b](figures/b.png)'
+    )
+    assert DRAW["own_pictures"](page) == ["own.png"]
+    start = (ROOT / "docs" / "start" / "index.md").read_text(encoding="utf-8")
+    assert DRAW["own_pictures"](start) == ["sales.png", "shops.png"]

@@ -13,6 +13,7 @@ from fedbandits.engine.preparation import prepare
 from fedbandits.experiments import leaderboard, suite
 from fedbandits.experiments.section import versions
 from fedbandits.results.communication import communication
+from tests.pages.source import name_of
 
 FILL = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "fill.py"))
 
@@ -180,13 +181,13 @@ def places(page: Path) -> list[Any]:
     return list(FILL["MARKED"].finditer(page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: f"{page.parent.name}-{page.name}")
+@pytest.mark.parametrize("page", FILL["PAGES"], ids=name_of)
 def test_pages_say_what_was_found(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert FILL["filled"](text, FILL["all_kept"]()) == text
 
 
-@pytest.mark.parametrize("page", FILL["PAGES"], ids=lambda page: f"{page.parent.name}-{page.name}")
+@pytest.mark.parametrize("page", FILL["PAGES"], ids=name_of)
 def test_every_place_is_filled_from_what_is_kept(page: Path) -> None:
     kept = set(FILL["all_kept"]())
     for place in places(page):

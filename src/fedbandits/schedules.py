@@ -223,7 +223,7 @@ def small_loss(c: float = SmallLoss.c) -> SmallLoss:
     z(i) estimates the loss of arm i so far, so the rate is high while some arm has lost little,
     and falls like 1/sqrt(t) where every arm keeps losing. No horizon and no gap is needed, and
     nothing more is sent. It takes the agents to know the mean of their estimates; `mixing_aware`
-    does not. No bound is proved for it (docs/learning-rate.md).
+    does not. No bound is proved for it (docs/understand/learning-rate.md).
 
     Example:
         >>> small_loss()
@@ -240,7 +240,7 @@ def mixing_aware(c: float = MixingAware.c) -> MixingAware:
     agents' estimates. A simulation and a live federation work it out from the network before
     round 1; nothing is sent. Without a network, and for an agent alone, it is the small-loss rate.
     `fedbandits reproduce suite` compares it with the best constants; no bound is proved for it
-    (docs/learning-rate.md).
+    (docs/understand/learning-rate.md).
 
     Example:
         >>> mixing_aware()

@@ -40,7 +40,7 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```toml\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/sweeps.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/howto/sweeps.md"])
 def test_what_pages_show_fits(page: str) -> None:
     """Parts of files, so that what a section lacks is not looked at."""
     whole = tomllib.loads(SMALL_CONFIG)

@@ -1,4 +1,4 @@
-"""The bound of docs/theory.md for FedExp3 that forgets: its formula, and its proof along runs."""
+"""FedExp3 that forgets: the bound of docs/understand/theory.md, and its proof along runs."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Algorithm(ABC, Generic[S]):
     """The upper bound that speaks of it, as `theory.theorems` calls it; None where none does."""
 
     hops: int = 1
-    """How far a leaf is flooded, where one is; a field with the metadata `{"static": True}`."""
+    """How far a leaf is flooded, where one is; a field that is static to JAX."""
 
     common_round: ClassVar[str | None] = None
     """Why agents need a round in common, and cannot live apart; None where they need none."""

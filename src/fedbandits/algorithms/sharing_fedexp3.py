@@ -29,7 +29,7 @@ class SharingFedExp3(ExploringWeights):
 
     Sharing is not linear, so the mean over agents is no longer a sum of mean estimates, as it is
     in FedExp3 and with a memory. What holds with a constant rate: an agent alone is Exp3.S, and
-    sharing moves no two agents apart. No bound is known for several (docs/moving.md).
+    sharing moves no two agents apart. No bound is known for several (docs/understand/moving.md).
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.

@@ -44,7 +44,7 @@ forgotten, it would take as long to change a mind as it was of one mind before; 
 soon, short memories would be tried again for ever, at a price in every round."""
 _FOREVER = 0.95
 """π(∞). Equal weights follow changes a little faster, and cost much more where there are none
-(docs/moving.md)."""
+(docs/understand/moving.md)."""
 
 
 class SeveralMemories(NamedTuple):

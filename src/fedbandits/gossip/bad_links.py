@@ -69,7 +69,7 @@ class BadLinks:
         """Whether rounds are independent and each is a symmetric doubly stochastic matrix.
 
         Then σ2 bounds what is left of a disagreement in the mean square, which is all that the
-        theorems about plain averages need: docs/hostile.md has the argument.
+        theorems about plain averages need: docs/howto/hostile.md has the argument.
         """
         return self.rule == "symmetric" and self.up is None
 

@@ -208,7 +208,7 @@ def forgetting_bound(
     ((S + 1) λ + T/m) (ln K)/η + S min(m, T) + (K²/2) (η/λ) Σ 1/γ_t
     + (K²/γ_T) min(C_W, 2m) η T + Σ γ_t, with λ = 1 - 1/m: for each agent, in expectation, where
     losses do not depend on the arms played, η is constant and γ_t <= 1 never rises. It is not in
-    the paper; docs/theory.md has the proof. With S = 0 and m without end it is
+    the paper; docs/understand/theory.md has the proof. With S = 0 and m without end it is
     `upper_bound_before_tuning`, and vacuous where that is.
 
     Args:

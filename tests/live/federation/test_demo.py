@@ -87,7 +87,7 @@ def test_it_takes_no_jax(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_edges_rehearse_what_is_simulated() -> None:
-    """The very arms, so that what simulations find holds for live edges; see docs/cdn.md."""
+    """The very arms, so that what simulations find holds for live edges; see docs/start/cdn.md."""
     first = fb.problems.from_tensor(PROBLEM.tensor[:60])
     federation = Federation.read(EXAMPLE)
     rehearsal = Rehearsal(first, federation, seed=3, lockstep=True)
