@@ -24,7 +24,6 @@ from typer.testing import CliRunner
 
 from fedbandits.cli.commands import app
 from tests.own_things import imported_for_a_while
-
 from tests.pages.source import PAGES as ALL_PAGES
 from tests.pages.source import blocks, name_of
 
