@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,8 +20,8 @@ RULES = [fb.gossip.max_degree, fb.gossip.metropolis, fb.gossip.fastest]
 
 @pytest.mark.parametrize("rule", RULES)
 @given(st.data())
-def test_it_is_the_sum_over_all_powers(rule: object, data: st.DataObject) -> None:
-    gossip = rule(data.draw(connected_networks(5)))  # type: ignore[operator]
+def test_it_is_the_sum_over_all_powers(rule: Any, data: st.DataObject) -> None:
+    gossip = rule(data.draw(connected_networks(5)))
     assert scatter(gossip) == pytest.approx(paper.scatter(gossip.matrix.toarray()), rel=1e-6)
 
 
@@ -29,14 +31,42 @@ def test_of_a_matrix_that_differs_by_direction() -> None:
     assert scatter(fb.gossip.from_matrix(W)) == pytest.approx(paper.scatter(W))
 
 
-def test_with_momentum_it_is_what_the_recursion_leaves() -> None:
-    gossip, momentum = fb.gossip.max_degree(fb.networks.path(6)), 0.4
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("momentum", [0.1, 0.4])
+def test_with_momentum_it_is_what_the_recursion_leaves(rule: Any, momentum: float) -> None:
+    """It starts from x^{-1} = x^0, so that the signs of eigenvalues matter."""
+    gossip = rule(fb.networks.path(6))
     W = gossip.matrix.toarray()
     before, now, total = np.eye(6), np.eye(6), 0.0
     for _ in range(2000):
         total += ((now - 1 / 6) ** 2).sum() / 6
         before, now = now, (1 + momentum) * W @ now - momentum * before
     assert scatter(gossip, momentum) == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("network", "within"),
+    [
+        (fb.networks.path(2), 1e-6),
+        (fb.networks.path(7), 1e-6),
+        (fb.networks.star(6), 1e-6),
+        (fb.networks.ring(5), 1e-6),
+        (fb.networks.complete(5), 1e-6),
+        (fb.networks.grid(3, 3), 0.01),
+        (fb.networks.two_clusters(4, 2), 0.05),
+    ],
+)
+def test_of_one_random_edge_a_round(network: fb.Network, within: float) -> None:
+    """E ‖W_k ⋯ W_1 - 11ᵀ/N‖_F², edge by edge; exact where all edges are alike, and on trees."""
+    agents, drawn, total = network.agents, [], 0.0
+    for u, v in network.edges:
+        ends = np.eye(agents)[u] - np.eye(agents)[v]
+        drawn.append(np.eye(agents) - np.outer(ends, ends) / 2)
+    left = np.eye(agents) - 1 / agents
+    while np.trace(left) > 1e-9:
+        total += np.trace(left) / agents
+        left = np.mean([W @ left @ W for W in drawn], axis=0)
+    assert scatter(fb.gossip.random_edge(network)) == pytest.approx(total, rel=within)
 
 
 @pytest.mark.parametrize(

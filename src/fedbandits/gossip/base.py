@@ -18,7 +18,7 @@ from fedbandits.networks.spectra import rough_modes
 
 from .bad_links import BadLinks
 from .gaps import connectivity, gap_of_square
-from .scatter import squared_modes
+from .scatter import modes
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
@@ -121,9 +121,9 @@ class Gossip:
         return 1 - self.gap
 
     @cached_property
-    def squared_modes(self) -> tuple[Floats, Floats]:
+    def modes(self) -> tuple[Floats, Floats]:
         """What a round leaves of differences, mode by mode, and the shares; see `scatter`."""
-        return squared_modes(self)
+        return modes(self)
 
     def c_w(self, horizon: int) -> float:
         """The paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.

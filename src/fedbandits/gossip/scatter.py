@@ -28,14 +28,18 @@ _ENOUGH = 0.01
 """Relative change of the scatter at which Lanczos' method ends."""
 _ROUNDS = 100_000
 _LEFT = 1e-9
+_ROUNDING = 1e-13
 
 
 def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
     """The variance of gossiped sums about their mean, of noise of variance 1 in every round.
 
-    Up to 500 agents it is exact where W is symmetric and always the same; of more it is estimated
-    with a random vector. Of a matrix that is drawn anew it is what E WᵀW says, of bad links what
-    would be if every message arrived.
+    Up to 500 agents it is exact where W is symmetric and always the same, but that a difference
+    which takes more than 10,000 rounds to dissolve is counted for so many. Of more agents it is
+    estimated with a random vector, and may be several times too small where a few differences
+    dissolve much later than all others. Where W has no symmetry it is what WWᵀ says; of one random
+    edge a round it is exact where all edges are alike, and on trees; of bad links it is what would
+    be if every message arrived.
 
     Args:
         gossip: the network and its matrix.
@@ -52,23 +56,36 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
     """
     if gossip.silent or gossip.network.agents == 1:
         return 0.0
-    squares, shares = gossip.squared_modes
-    if momentum == 0:
-        return float(shares @ (1 / (1 - squares)))
-    return float(shares @ _with_momentum(np.sqrt(squares), momentum))
+    modes, shares = gossip.modes
+    if momentum != 0:
+        return float(shares @ _with_momentum(modes, momentum))
+    rounds = 1 / (1 - modes**2)
+    if gossip.random:
+        # Two ends that average are wholly of one mind, which E WᵀW does not know. With R_e the
+        # resistance between the ends of edge e, and L⁺ the pseudoinverse of the Laplacian,
+        # N S = |E| (tr L⁺ + (N - 1) R_e / 2) where all R_e are the same; their mean is (N - 1)/|E|.
+        rounds = (rounds + gossip.network.agents - 1) / 2
+    return float(shares @ rounds)
 
 
-def squared_modes(gossip: Gossip) -> tuple[Floats, Floats]:
-    """Eigenvalues of E WᵀW but that of agreement, below 1, and the share of agents' noise in each.
+def modes(gossip: Gossip) -> tuple[Floats, Floats]:
+    """Eigenvalues of W but that of agreement, and the share of agents' noise in each.
 
-    Of many agents they are Lanczos' values: few, that integrate as all of them would.
+    They are within (-1, 1); without their signs where W is drawn anew or has no symmetry, and then
+    the roots of those of E WᵀW. Of many agents they are Lanczos' values, without signs too: few,
+    that integrate as all of them would.
     """
     agents = gossip.network.agents
     if agents > DENSE_AGENTS:
-        return _lanczos(gossip)
-    W = _dense(gossip)
-    found = np.linalg.eigvalsh(W if gossip.random else W @ W.T)[:-1]
-    return _below_one(np.asarray(found, np.float64)), np.full(agents - 1, 1 / agents)
+        squares, shares = _lanczos(gossip)
+        return np.sqrt(squares), shares
+    W, shares = _dense(gossip), np.full(agents - 1, 1 / agents)
+    if gossip.random:
+        return np.sqrt(_below_one(np.linalg.eigvalsh(W)[:-1])), shares
+    if np.abs(W - W.T).max() > _ROUNDING:
+        return np.sqrt(_below_one(np.linalg.eigvalsh(W @ W.T)[:-1])), shares
+    found = np.linalg.eigvalsh(W)[:-1]
+    return np.copysign(np.sqrt(_below_one(found**2)), found), shares
 
 
 def _with_momentum(modes: Floats, momentum: float) -> Floats:
