@@ -84,3 +84,33 @@ def test_the_steps_of_the_proof_hold_along_a_run(memory: float) -> None:
             + z_bar[start]
         )
         assert (above[start:end].sum(axis=0) <= most + 1e-9).all()
+
+
+def test_the_third_step_needs_rates_that_never_rise() -> None:
+    """For one arm that loses, then another: from it to its bound, over many intervals."""
+    horizon, arms = 200, 4
+    f = np.zeros((horizon, arms))
+    f[:100, 0] = f[100:, 1] = 1
+    falling = 2 / np.sqrt(np.arange(1.0, horizon + 1))
+    for memory in (2.0, 15.0, 1e6):
+        assert _above_its_bound(falling, f, memory) <= 1e-9
+    assert _above_its_bound(falling[::-1], f, 1e6) > 1
+
+
+def _above_its_bound(eta: Any, f: Any, memory: float) -> float:
+    """The most by which Σ ⟨y_t, f_t⟩ - f_t(i) exceeds what step 3 says, over arms and intervals."""
+    kept, z = 1 - 1 / memory, np.zeros((len(f) + 1, f.shape[1]))
+    for t, lost in enumerate(f):
+        z[t + 1] = kept * z[t] + lost
+    y = np.exp(-eta[:, None] * z[:-1])
+    y /= y.sum(axis=1, keepdims=True)
+    above = (y * f).sum(axis=1)[:, None] - f
+    spread, log = (y * f**2).sum(axis=1), math.log(f.shape[1])
+    return max(
+        float((above[r:s].sum(axis=0) - z[r]).max())
+        - kept * log / eta[s - 1]
+        - log / memory * (1 / eta[r:s]).sum()
+        - (eta[r:s] / kept / 2 * spread[r:s]).sum()
+        for r in range(0, len(f), 5)
+        for s in range(r + 1, len(f) + 1, 7)
+    )
