@@ -238,7 +238,8 @@ def mixing_aware(c: float = MixingAware.c) -> MixingAware:
 
     S is the scatter of the gossip (`fedbandits.gossip.scatter`): how far apart it leaves the
     agents' estimates. A simulation and a live federation work it out from the network before
-    round 1; nothing is sent. Without a network, and for an agent alone, it is the small-loss rate.
+    round 1; nothing is sent. Without a network, for an agent alone, and in algorithms that do not
+    tell it (FedExp3 does, and those whose default it is), it is the small-loss rate.
     `fedbandits reproduce suite` compares it with the best constants; no bound is proved for it
     (docs/understand/learning-rate.md).
 

@@ -62,7 +62,8 @@ def test_what_the_network_tells_is_no_part_of_the_rate() -> None:
 def test_algorithms_are_told_of_the_network_they_gossip_on() -> None:
     gossip = fb.gossip.max_degree(fb.networks.star(36))
     setting = Setting(arms=20, agents=36, gossip=gossip)
-    for algorithm in (fb.FedExp3(), fb.FedExp3(memory=300), fb.TrackingFedExp3()):
+    forgetting = (fb.FedExp3(memory=300), fb.TrackingFedExp3(), fb.SharingFedExp3())
+    for algorithm in (fb.FedExp3(), *forgetting):
         assert algorithm.set_up(setting).learning_rate.scatter == scatter(gossip)  # type: ignore[attr-defined]
     fast = fb.AcceleratedFedExp3().set_up(setting)
     assert fast.momentum is not None
@@ -72,6 +73,8 @@ def test_algorithms_are_told_of_the_network_they_gossip_on() -> None:
     assert again.learning_rate.scatter == scatter(gossip)  # type: ignore[attr-defined]
     assert fb.FedExp3(0.1).set_up(setting) == fb.FedExp3(0.1)
     assert fb.Exp3().set_up(setting).learning_rate == fb.schedules.small_loss()
+    # Who sends nothing has nothing to spread.
+    assert fb.Exp3(fb.schedules.mixing_aware()).set_up(setting).learning_rate.scatter is None  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

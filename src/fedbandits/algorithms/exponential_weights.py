@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -22,7 +22,7 @@ from fedbandits.schedules import (
     name_of,
 )
 
-from .base import Algorithm
+from .base import Algorithm, Setting
 from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
@@ -160,6 +160,11 @@ class ExploringWeights(Algorithm[LossEstimates]):
     ) -> None:
         object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
         object.__setattr__(self, "exploration", checked_exploration(exploration))
+
+    def set_up(self, setting: Setting) -> Self:
+        """The rate, told of the network where it reads it and anything is gossiped."""
+        gossip = setting.gossip if self.leaves else None
+        return self.with_values(learning_rate=told(self.learning_rate, gossip))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32

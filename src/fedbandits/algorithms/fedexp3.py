@@ -6,15 +6,15 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.schedules import Constant, MixingAware, Power, Schedule
 from fedbandits.theory import rates as theory
 
-from .base import Leaf, Setting
-from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted, told
+from .base import Leaf
+from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
 from .tunable import MEMORY, Tunable
 
 if TYPE_CHECKING:
@@ -95,10 +95,6 @@ class FedExp3(ExploringWeights):
         if math.isinf(rates.exploration_scale):  # no spectral gap
             return cls(Constant(0.0), Constant(1.0))
         return cls(Constant(rates.learning_rate), Power(rates.exploration_scale, 1 / 3))
-
-    def set_up(self, setting: Setting) -> Self:
-        """The rate, told of the network where it reads it."""
-        return self.with_values(learning_rate=told(self.learning_rate, setting.gossip))
 
     def message(self, state: LossEstimates) -> dict[str, Array]:
         """Only the running estimates leave the agent."""

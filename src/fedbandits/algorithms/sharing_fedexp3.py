@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from fedbandits.arrays import Array, over_arms
 from fedbandits.common import checks
 from fedbandits.schedules import MixingAware, Power, Schedule
 
-from .base import Leaf, Setting
-from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted, told
+from .base import Leaf
+from .exponential_weights import ExploringWeights, LossEstimates, importance_weighted
 from .tunable import SHARE, Tunable
 
 
@@ -65,10 +65,6 @@ class SharingFedExp3(ExploringWeights):
     ) -> None:
         super().__init__(learning_rate, exploration)
         object.__setattr__(self, "share", _checked_share(share))
-
-    def set_up(self, setting: Setting) -> Self:
-        """The rate, told of the network where it reads it."""
-        return self.with_values(learning_rate=told(self.learning_rate, setting.gossip))
 
     def message(self, state: LossEstimates) -> dict[str, Array]:
         """Only the estimates leave the agent, shared."""
