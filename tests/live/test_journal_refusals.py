@@ -73,6 +73,8 @@ def test_another_identity(
     assert holds in told
     assert expected in told
     assert "new one to start anew" in told
+    # Defaults change with the package, and nothing need be lost for that.
+    assert ("write the journal's into the federation's file" in told) == ("algorithm" in change)
 
 
 def test_another_seed(whole: Path) -> None:

@@ -216,9 +216,12 @@ def _check_same(path: Path, content: form.Content, identity: Identity, seed: byt
     for what in ("agent", "algorithm", "arms", "low", "high", "epsilon"):
         holds, expected = getattr(kept, what), getattr(identity, what)
         if holds != expected:
+            go_on = ""
+            if what == "algorithm":  # which the agent may have by a default that was another once
+                go_on = "to go on, write the journal's into the federation's file; or "
             raise OtherJournalError(
-                f"{path} is a journal with {what} {_shown(holds)}, not {_shown(expected)}; give "
-                "the agent the file that is its own, or a new one to start anew"
+                f"{path} is a journal with {what} {_shown(holds)}, not {_shown(expected)}; {go_on}"
+                "give the agent the file that is its own, or a new one to start anew"
             )
     if seed is not None and seed != content.saved.seed:
         raise OtherJournalError(
