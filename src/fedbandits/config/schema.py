@@ -166,8 +166,8 @@ def configuration_schema() -> Schema:
     """Of the files that `fedbandits run`, `tune` and `bounds` take.
 
     Example:
-        >>> [name for name in configuration_schema()["$defs"] if name.startswith("schedule.")]
-        ['schedule.anytime', 'schedule.constant', 'schedule.power', 'schedule.small_loss']
+        >>> [name for name in configuration_schema()["$defs"] if name.startswith("gossip.m")]
+        ['gossip.max_degree', 'gossip.metropolis']
     """
     sections = Sections(sweeps=True)
     texts = arguments_of(inspect.getdoc(Experiment) or "")
