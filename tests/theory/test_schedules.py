@@ -15,6 +15,7 @@ import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.common.describe import describe
+from fedbandits.engine.rounds import compilations
 from fedbandits.gossip.scatter import scatter
 
 STATE = LossEstimates(np.zeros(20), np.float64(36))
@@ -263,3 +264,13 @@ def test_theorem_needs_a_problem(arms: int, horizon: int) -> None:
     gossip = fb.gossip.max_degree(fb.networks.ring(5))
     with pytest.raises(ValueError, match="must be a whole number of at least"):
         fb.FedExp3.from_theorem(gossip, arms=arms, horizon=horizon)
+
+
+@pytest.mark.slow
+def test_another_network_is_no_other_program() -> None:
+    """What a rate is told of the network is a number like any other, traced."""
+    problem = fb.problems.bernoulli([0.2, 0.8], 29, agents=7)
+    before = compilations()
+    for network in (fb.networks.path(7), fb.networks.star(7), fb.networks.complete(7)):
+        fb.simulate(problem, fb.FedExp3(), fb.gossip.max_degree(network), runs=2)
+    assert compilations() == before + 1
