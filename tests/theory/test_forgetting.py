@@ -108,9 +108,9 @@ def _above_its_bound(eta: Any, f: Any, memory: float) -> float:
     spread, log = (y * f**2).sum(axis=1), math.log(f.shape[1])
     return max(
         float((above[r:s].sum(axis=0) - z[r]).max())
-        - kept * log / eta[s - 1]
-        - log / memory * (1 / eta[r:s]).sum()
-        - (eta[r:s] / kept / 2 * spread[r:s]).sum()
+        - float(kept * log / eta[s - 1])
+        - float(log / memory * (1 / eta[r:s]).sum())
+        - float((eta[r:s] / kept / 2 * spread[r:s]).sum())
         for r in range(0, len(f), 5)
         for s in range(r + 1, len(f) + 1, 7)
     )

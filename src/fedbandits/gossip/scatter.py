@@ -3,7 +3,8 @@
 Where every agent adds noise of variance 1 in every round, agent v's sum is the mean over agents
 and, beside it, what has not yet spread of everyone's noise: of variance Σ_k (‖W^k e_v‖² - 1/N) in
 the long run. The scatter of a gossip is its mean over agents, (1/N) Σ_j 1/(1 - λ_j²) over the
-eigenvalues of W but that of agreement: about 1 on a complete graph, N/2 on a path, N on a star.
+eigenvalues of W but that of agreement: about 1 on a complete graph, N/2 on a short path, N on a
+star.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _STEPS = 50
 """Of Lanczos' method, each two exchanges: it sees about as far back."""
 _EDGES = 50_000_000
 """That all its steps go over together, so that a million agents start in seconds."""
+_VECTORS = 16
+"""To begin from, where there is time: of a single slow mode one vector may have next to nothing."""
 _ENOUGH = 0.01
 """Relative change of the scatter at which Lanczos' method ends."""
 _ROUNDS = 100_000
@@ -36,10 +39,10 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
 
     Up to 500 agents it is exact where W is symmetric and always the same, but that a difference
     which takes more than 10,000 rounds to dissolve is counted for so many. Of more agents it is
-    estimated with a random vector, and may be several times too small where a few differences
-    dissolve much later than all others. Where W has no symmetry it is what WWᵀ says; of one random
-    edge a round it is exact where all edges are alike, and on trees; of bad links it is what would
-    be if every message arrived.
+    estimated with random vectors, the same each time, and may be a few times too small where some
+    differences dissolve much later than all others. Where W has no symmetry it is what WWᵀ says;
+    of one random edge a round it is exact where all edges are alike, and on trees; of bad links it
+    is what would be if every message arrived.
 
     Args:
         gossip: the network and its matrix.
@@ -77,15 +80,15 @@ def modes(gossip: Gossip) -> tuple[Floats, Floats]:
     """
     agents = gossip.network.agents
     if agents > DENSE_AGENTS:
-        squares, shares = _lanczos(gossip)
-        return np.sqrt(squares), shares
+        starts = min(max(_EDGES // (2 * len(gossip.network.edges) * _STEPS), 1), _VECTORS)
+        found = [_lanczos(gossip, seed) for seed in range(starts)]
+        squares, shares = (np.concatenate(each) for each in zip(*found, strict=True))
+        return np.sqrt(squares), shares / starts
     W, shares = _dense(gossip), np.full(agents - 1, 1 / agents)
-    if gossip.random:
-        return np.sqrt(_below_one(np.linalg.eigvalsh(W)[:-1])), shares
-    if np.abs(W - W.T).max() > _ROUNDING:
-        return np.sqrt(_below_one(np.linalg.eigvalsh(W @ W.T)[:-1])), shares
-    found = np.linalg.eigvalsh(W)[:-1]
-    return np.copysign(np.sqrt(_below_one(found**2)), found), shares
+    signed = not gossip.random and np.abs(W - W.T).max() <= _ROUNDING
+    values = np.linalg.eigvalsh(W if signed or gossip.random else W @ W.T)[:-1]
+    squares = _below_one(np.asarray(values**2 if signed else values, np.float64))
+    return np.copysign(np.sqrt(squares), values if signed else 1.0), shares
 
 
 def _with_momentum(modes: Floats, momentum: float) -> Floats:
@@ -100,10 +103,10 @@ def _with_momentum(modes: Floats, momentum: float) -> Floats:
     return total
 
 
-def _lanczos(gossip: Gossip) -> tuple[Floats, Floats]:
-    """Quadrature by Lanczos' method from a random vector without mean."""
+def _lanczos(gossip: Gossip, seed: int) -> tuple[Floats, Floats]:
+    """Quadrature by Lanczos' method of squared modes, from a random vector without mean."""
     agents = gossip.network.agents
-    start = np.random.default_rng(0).choice([-1.0, 1.0], agents)
+    start = np.random.default_rng(seed).choice([-1.0, 1.0], agents)
     start -= start.mean()
     norm = float(np.linalg.norm(start))
     before, now = np.zeros(agents), start / norm
