@@ -17,7 +17,7 @@ from .tunable import SHARE, Tunable
 
 @dataclass(frozen=True, init=False)
 class SharingFedExp3(ExploringWeights):
-    """FedExp3 whose arms give a share of their weights to all: Exp3.S among many agents.
+    """FedExp3 whose arms give a share of their weights to all, as Exp3.S does alone.
 
     y_{t+1}^v = Σ_u W_uv z_t^u + g_t^v,  v(i) ∝ (1 - α) e^{-η y(i)} + (α/K) Σ_j e^{-η y(j)},
     z_{t+1}(i) = min_j y(j) + (1/η) ln(max_j v(j) / v(i)),
@@ -28,8 +28,9 @@ class SharingFedExp3(ExploringWeights):
     catch up, however long it was worse. This z is gossiped, and only K numbers are sent.
 
     Sharing is not linear, so the mean over agents is no longer a sum of mean estimates, as it is
-    in FedExp3 and with a memory. What holds with a constant rate: an agent alone is Exp3.S, and
-    sharing moves no two agents apart. No bound is known for several (docs/understand/moving.md).
+    in FedExp3 and with a memory. What holds with a constant rate: an agent alone is Exp3 with fixed
+    share, and sharing moves no two agents apart. No bound is known for several
+    (docs/understand/moving.md).
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.

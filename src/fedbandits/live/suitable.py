@@ -19,9 +19,9 @@ class UnsuitableError(ValueError):
 def check_suitable(algorithm: AnyAlgorithm, arms: int, agents: int) -> dict[str, Vector]:
     """Refuse what needs a common round, or a simulator, or does not add to what it received.
 
-    The last is tried with numbers: with c more received, the next message must be λ c more, with
-    the same λ in [0, 1] in every round. Only then is what `update` adds, g, and takes away, 1 - λ
-    of what it received, the agent's own, and may be counted in a ledger.
+    The last is tried with numbers, in the first rounds: with c more received, the next message must
+    be λ c more, with the same λ in [0, 1]. Only then is what `update` adds, g, and takes away,
+    1 - λ of what it received, the agent's own, and may be counted in a ledger.
 
     Returns:
         λ of every entry, by average leaf: below 1 where the algorithm forgets.
