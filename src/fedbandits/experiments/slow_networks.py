@@ -18,7 +18,7 @@ from fedbandits.gossip.scatter import scatter
 from .figure1 import EXPLORATION
 from .measure import exponent, in_threads, interval, span
 from .section import Table
-from .suite import BEST, DEFAULT, Case, Floats, Seeds, Sizes, networks, ratio, regret_of
+from .suite import BEST, DEFAULT, Case, Floats, Seeds, Sizes, networks, play_case, ratio
 
 SMALL_LOSS = "small_loss"
 SLOW = ("path", "star")
@@ -89,33 +89,15 @@ def price_of_gossip(seeds: Seeds, sizes: Sizes) -> list[Price]:
 def long_runs(seeds: Seeds, sizes: Sizes) -> list[Case]:
     """The small-loss rate, the default and the best constant, at T and at 4 T."""
     gossips = networks(sizes)
+    players = {
+        SMALL_LOSS: fb.FedExp3(fb.schedules.small_loss(), EXPLORATION),
+        DEFAULT: fb.FedExp3(),
+    }
 
     def one(cell: tuple[str, int]) -> Case:
         network, horizon = cell
-        make, gossip = disagreeing(replace(sizes, horizon=horizon)), gossips[network]
-        tuning, judging = ([make(seed) for seed in part] for part in seeds)
-        constants = [
-            regret_of(tuning, fb.FedExp3(rate, EXPLORATION), gossip, seeds.tuning[0])[0].mean()
-            for rate in sizes.constants
-        ]
-        place = int(np.argmin(constants))
-        players = {
-            SMALL_LOSS: fb.FedExp3(fb.schedules.small_loss(), EXPLORATION),
-            DEFAULT: fb.FedExp3(),
-            BEST: fb.FedExp3(sizes.constants[place], EXPLORATION),
-        }
-        found = {
-            label: regret_of(judging, player, gossip, seeds.judging[0], sizes.again)
-            for label, player in players.items()
-        }
-        return Case(
-            f"T = {horizon:,}",
-            network,
-            sizes.constants[place],
-            place in (0, len(constants) - 1),
-            {label: values.mean(axis=1) for label, (values, _) in found.items()},
-            found[DEFAULT][1],
-        )
+        make = disagreeing(replace(sizes, horizon=horizon))
+        return play_case(f"T = {horizon:,}", network, make, gossips[network], players, seeds, sizes)
 
     horizons = (sizes.horizon, LONGER * sizes.horizon)
     return in_threads(one, [(name, T) for name in SLOW for T in horizons], "slow networks")

@@ -231,28 +231,39 @@ def fresh_seeds(seed: int, runs: int) -> Seeds:
 
 def play(chosen: Mapping[str, Family], seeds: Seeds, sizes: Sizes) -> list[Case]:
     """Every family on every network."""
-    gossips, rates = networks(sizes), sizes.constants
+    gossips = networks(sizes)
 
     def one(cell: tuple[str, str]) -> Case:
-        name, network = cell
-        make, gossip = chosen[name].make, gossips[network]
-        tuning, judging = ([make(seed) for seed in part] for part in seeds)
-        constants = [
-            regret_of(tuning, fb.FedExp3(rate, EXPLORATION), gossip, seeds.tuning[0])[0].mean()
-            for rate in rates
-        ]
-        place = int(np.argmin(constants))
-        players = contenders() | {BEST: fb.FedExp3(rates[place], EXPLORATION)}
-        found = {
-            label: regret_of(judging, player, gossip, seeds.judging[0], sizes.again)
-            for label, player in players.items()
-        }
-        at_edge = place in (0, len(rates) - 1)
-        regret = {label: values.mean(axis=1) for label, (values, _) in found.items()}
-        return Case(name, network, rates[place], at_edge, regret, found[DEFAULT][1])
+        return play_case(*cell, chosen[cell[0]].make, gossips[cell[1]], contenders(), seeds, sizes)
 
     cells = [(name, network) for name in chosen for network in gossips]
     return in_threads(one, cells, "suite")
+
+
+def play_case(
+    family: str,
+    network: str,
+    make: Callable[[int], fb.problems.Problem],
+    gossip: fb.Gossip,
+    players: Mapping[str, fb.FedExp3],
+    seeds: Seeds,
+    sizes: Sizes,
+) -> Case:
+    """Choose the best constant on some draws, and judge it with all players on others."""
+    rates = sizes.constants
+    tuning, judging = ([make(seed) for seed in part] for part in seeds)
+    constants = [
+        regret_of(tuning, fb.FedExp3(rate, EXPLORATION), gossip, seeds.tuning[0])[0].mean()
+        for rate in rates
+    ]
+    place = int(np.argmin(constants))
+    found = {
+        label: regret_of(judging, player, gossip, seeds.judging[0], sizes.again)
+        for label, player in {**players, BEST: fb.FedExp3(rates[place], EXPLORATION)}.items()
+    }
+    at_edge = place in (0, len(rates) - 1)
+    regret = {label: values.mean(axis=1) for label, (values, _) in found.items()}
+    return Case(family, network, rates[place], at_edge, regret, found[DEFAULT][1])
 
 
 def regret_of(
