@@ -34,7 +34,7 @@ GOAL, GOAL_OF_ONE, GOAL_ADVERSARIAL = 1.06, 1.3, 0.1
 over the authors' constant in units of uniform play's regret."""
 
 IN_VIEW = (
-    "The factor and the offset of the default were chosen with these families in view, and others "
+    "The factors and the offset of the default were chosen with these families in view, and others "
     "like them: on losses of another kind it may do worse."
 )
 """Said with the findings, so that no page has them without it."""
