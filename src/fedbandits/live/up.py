@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import secrets
 import socket
@@ -106,7 +107,11 @@ def stop_all(members: list[Member]) -> None:
 def demo_pace(demo: dict[str, Any]) -> float:
     """Mean seconds between two choices of an agent, as [demo] has them."""
     pace = demo.get("pace", PACE)
-    if isinstance(pace, bool) or not isinstance(pace, int | float) or not pace >= FASTEST:
+    if (
+        isinstance(pace, bool)
+        or not isinstance(pace, int | float)
+        or not (FASTEST <= pace < math.inf)
+    ):
         raise ValueError(f"[demo] pace must be seconds, at least {FASTEST}, not {pace!r}")
     return float(pace)
 

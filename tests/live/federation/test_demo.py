@@ -64,7 +64,7 @@ def test_others_are_refused(change: dict[str, Any], why: str) -> None:
         demo_losses(federation, {"name": "cdn"})
 
 
-@pytest.mark.parametrize("pace", [0, "fast", True, float("nan")])
+@pytest.mark.parametrize("pace", [0, "fast", True, float("nan"), float("inf")])
 def test_a_bad_pace_is_refused(pace: Any) -> None:
     with pytest.raises(ValueError, match=r"\[demo\] pace must be seconds, at least 0.01, not"):
         demo_pace({"pace": pace})
