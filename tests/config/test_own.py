@@ -162,6 +162,13 @@ def test_a_module_that_another_hides(folder: Path) -> None:
     assert "give it another name" in words
 
 
+def test_a_module_that_is_a_link(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    shared = tmp_path_factory.mktemp("shared") / "strays.py"
+    shared.write_text(LEADER)
+    (folder / "strays.py").symlink_to(shared)
+    built(folder, "algorithm.name=strays:FedLeader")
+
+
 def test_what_is_not_in_the_module(folder: Path) -> None:
     words = refusal(folder, "algorithm.name=leaders:FedLeeder")
     assert f"leaders ({folder / 'leaders.py'}) has no FedLeeder; did you mean 'FedLeader'?" in words

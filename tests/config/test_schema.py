@@ -210,6 +210,9 @@ def test_federations_and_agents() -> None:
     assert faults(federation_schema, shops | {"algorithm": {"name": ["FedExp3", "Exp3"]}}) != []
     assert faults(federation_schema, shops | {"algorithm": {"name": "my:Leader"}}) == []
     assert faults(federation_schema, shops | {"demo": {"means": [0.1, 0.9]}}) == []
+    for pace, ok in ((0.01, True), (0.009, False)):  # as demo_pace has it
+        for demo in ({"means": [0.1, 0.9]}, {"name": "cdn"}):
+            assert (faults(federation_schema, shops | {"demo": demo | {"pace": pace}}) == []) == ok
     assert {*federation_schema()["properties"]} == {*KEYS}
     assert {*entries(federation_schema(), "gossip")} == {*RULES}
     north = {"name": "north", "federation": "federation.toml", "service": {"tls": True}}

@@ -133,7 +133,15 @@ def test_several_algorithms_have_one_each() -> None:
 
 @pytest.mark.slow
 def test_liars_are_not_in_the_means() -> None:
-    data = recorded(liars={2: fb.attacks.promote(1, by=5.0)}).dataset
+    liars = {2: fb.attacks.promote(1, by=5.0)}
+    data = recorded(liars=liars).dataset
+    run = trajectory(PROBLEM, fb.FedExp3(), GOSSIP, runs=2, seed=8, liars=liars)
+    p = np.delete(run.distribution[1:], 2, axis=2)  # of the honest, in the round after each
+    mean = p.mean(axis=2)
+    seen = data.isel(snapshot=slice(None, -1)).transpose("snapshot", ...)
+    np.testing.assert_allclose(seen["mean_distribution"], mean, atol=1e-6)
+    distance = np.abs(p - mean[:, :, None]).sum(axis=3) / 2
+    np.testing.assert_allclose(seen["disagreement"], distance.mean(axis=2), atol=1e-6)
     assert data["agent_excess"].isel(agent=2).isnull().all()
     honest = data["agent_excess"].drop_isel(agent=2)
     assert honest.notnull().all()

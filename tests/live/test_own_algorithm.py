@@ -84,6 +84,20 @@ def test_the_folder_modules(file: Path) -> None:
     assert fb.live.Federation.read(file).version == 1
 
 
+def test_files_of_own_gossip_are_seen_from_the_federations(file: Path) -> None:
+    with file.with_name("leaders.py").open("a") as module:
+        module.write(
+            "\n\nfrom pathlib import Path\n\n"
+            "def read(network: fb.networks.Network, path: Path) -> fb.gossip.Gossip:\n"
+            "    return getattr(fb.gossip, path.read_text())(network)\n"
+        )
+    file.with_name("weights.txt").write_text("max_degree")
+    file.write_text(FEDERATION + '[gossip]\nname = "leaders:read"\npath = "weights.txt"\n')
+    found = fb.live.Federation.read(file).gossip
+    assert isinstance(found, fb.gossip.Gossip)
+    assert found.rule == "max_degree"
+
+
 def test_own_losses_of_a_demonstration(file: Path) -> None:
     shops = fb.live.Federation.read(file)
     demo = {"name": "leaders:Waves", "agents": 3, "arms": 3, "horizon": 20}

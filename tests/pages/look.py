@@ -20,6 +20,8 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
 PHONE, DESKTOP = 390, 1280
+PATIENCE = 10_000
+"""Milliseconds until a search has found something, on a busy machine."""
 SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 INSIDE = ("file:", "data:", "blob:", "about:")
 TOO_WIDE = "document.documentElement.scrollWidth > innerWidth"
@@ -83,10 +85,14 @@ def shown(tab: Page, file: Path, scheme: str) -> list[str]:
 
 def searched(tab: Page, site: Path) -> list[str]:
     """What is wrong with the search."""
+    from playwright.sync_api import TimeoutError as NotFoundError
+
     tab.goto(f"{(site / 'search.html').as_uri()}?q=gossip")
-    tab.wait_for_timeout(2000)
-    found = tab.locator("#search-results li").count()
-    return [] if found else ["search.html: gossip is not found"]
+    try:
+        tab.locator("#search-results li").first.wait_for(timeout=PATIENCE)
+    except NotFoundError:
+        return ["search.html: gossip is not found"]
+    return []
 
 
 if __name__ == "__main__":

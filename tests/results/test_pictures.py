@@ -105,11 +105,30 @@ def test_violins_are_of_every_agents_regret(ours: fb.Result) -> None:
 
 
 @pytest.mark.slow
+def test_a_short_result_has_a_violin_beside_a_long_one(ours: fb.Result) -> None:
+    problem = fb.problems.heterogeneous(agents=9, arms=8, horizon=7)
+    short = fb.simulate(problem, fb.FedExp3(), GOSSIP, runs=2, record="agents", progress=False)
+    ax = fb.plot({"long": ours, "short": short}, kind="agents")
+    check_figure(figure_of(ax))
+    [violin] = [c for c in ax.collections if c.get_label() == "short"]
+    middle = np.asarray(violin.get_paths()[0].vertices)[:, 0].mean()
+    assert ax.get_xlim()[0] < middle == pytest.approx(7, abs=5)
+
+
+@pytest.mark.slow
 def test_violins_among_liars_are_of_the_honest() -> None:
     liars = {4: fb.attacks.promote(1, by=5.0)}
     result = fb.simulate(PROBLEM, fb.FedExp3(), GOSSIP, runs=2, record="agents", liars=liars)
     result.plot(kind="agents")
     result.plot(kind="network")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_agent_alone_has_every_picture(kind: str) -> None:
+    problem = fb.problems.bernoulli([0.1, 0.9], horizon=3, agents=1)
+    result = fb.simulate(problem, fb.Exp3(), runs=1, record="agents", progress=False)
+    check_figure(figure_of(result.plot(kind=kind)))
 
 
 @pytest.mark.slow

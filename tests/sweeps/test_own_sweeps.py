@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fedbandits.cli.commands import app
 from fedbandits.common.version import __version__
 from fedbandits.config.experiment import ConfigError
 from fedbandits.sweeps import cluster
@@ -40,6 +43,19 @@ def test_a_changed_algorithm_makes_other_cells(folder: Path) -> None:
     changed(folder)
     again = run_sweep(make_plan(folder / "own.toml", SWEPT), folder / "out", COMMAND)
     assert (len(again.done), again.others) == (2, 2)
+
+
+@pytest.mark.slow
+def test_who_lists_and_draws_imports_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    run_sweep(make_plan(folder / "own.toml", SWEPT), folder / "out", COMMAND)
+    (folder / "leaders.py").write_text("raise SystemExit('imported')\n")
+    forgotten("leaders")
+    for words in (["list"], ["schema"], ["results", "out"], ["plot", "out", "--out", "a.png"]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        assert "leaders" not in sys.modules
 
 
 @pytest.mark.slow

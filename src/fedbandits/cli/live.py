@@ -134,7 +134,7 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
         tasks.append(asyncio.create_task(running.watch()))
         if demo:
             with looking_beside(read_config(file), file):
-                losses = await asyncio.to_thread(demo_losses, federation, demo)
+                losses = await asyncio.to_thread(demo_losses, federation, demo, file.parent)
             tasks.append(asyncio.create_task(running.play(losses, pace)))
         else:
             say(f"{file} has no [demo]: nobody chooses until you do, by the agents' services:")

@@ -179,7 +179,8 @@ def _refuse_hidden(name: str, module: ModuleType, folder: Path | None) -> None:
     file = getattr(module, "__file__", None)
     if folder is None or file is None or not _is_in(top, folder):
         return
-    if folder not in Path(file).resolve().parents:
+    # As it is called, too: a link in the folder may lead out of it.
+    if folder not in (*Path(file).parents, *Path(file).resolve().parents):
         raise OwnError(
             f"{folder / top} is hidden by {file}, which Python found first or had imported before; "
             "give it another name"

@@ -95,9 +95,10 @@ def simulate(
             snapshots where all would take more than 128 MiB, and less than 10 are refused. Arms are
             the same with it and without; what is summed over rounds may differ in the last bit.
         callback: called after every chunk of rounds (about half a second of work, at most 512
-            rounds) with a `Milestone`: round, horizon, seconds, regret of each run so far. An
-            exception that it raises ends the run, once what is done is in `checkpoint`; the same
-            call then goes on, and tells first where it stands. Results do not change.
+            rounds; with `record`, after every snapshot) with a `Milestone`: round, horizon,
+            seconds, regret of each run so far. An exception that it raises ends the run, once what
+            is done is in `checkpoint`; the same call then goes on, and tells first where it stands.
+            Results do not change.
 
     Returns:
         the regret curves and what else is worth keeping; see `Result`.

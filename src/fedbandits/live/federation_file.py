@@ -91,10 +91,11 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
             error if isinstance(error, ConfigError) else ConfigError(f"{path}: {error}")
         ) from error
     gossip = config.get("gossip", {"name": "metropolis"})
+    place = Place(f"{path} [gossip]", path.parent)
     found: dict[str, Any] = {
         "arms": config["arms"],
         "members": tuple(config.get("members", ())),
-        "gossip": construct(RULES, gossip, Place(f"{path} [gossip]"), {"network": network}),
+        "gossip": construct(RULES, gossip, place, {"network": network}),
     }
     if "algorithm" in config:
         place = Place(f"{path} [algorithm]", path.parent)

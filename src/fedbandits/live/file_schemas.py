@@ -17,10 +17,16 @@ from fedbandits.config.schema import (
 from .federation import Federation
 from .federation_file import RULES
 from .site import Site
+from .up import FASTEST, PACE
 
 _TEXT: Schema = {"type": "string"}
 _POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
-_PACE: Schema = _POSITIVE | {"description": "Seconds between two choices of a member."}
+_PACE: Schema = {
+    "type": "number",
+    "minimum": FASTEST,
+    "default": PACE,
+    "description": "Mean seconds between two choices of a member.",
+}
 _SHARE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 
 
@@ -62,9 +68,7 @@ def federation_schema() -> Schema:
     told = {key: _told(schema, texts, key) for key, schema in properties.items()}
     definitions = sections.definitions(["network", "gossip", "algorithm", "problem"])
     for name, entry in definitions.items():
-        if name.startswith(
-            "problem."
-        ):  # a federation has them in [demo] alone, where they have a pace
+        if name.startswith("problem."):  # in [demo] alone, where they have a pace
             entry["properties"]["pace"] = _PACE
     return whole("fedbandits federation", told, ["arms"], definitions)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import secrets
 import socket
@@ -106,12 +107,16 @@ def stop_all(members: list[Member]) -> None:
 def demo_pace(demo: dict[str, Any]) -> float:
     """Mean seconds between two choices of an agent, as [demo] has them."""
     pace = demo.get("pace", PACE)
-    if isinstance(pace, bool) or not isinstance(pace, int | float) or not pace >= FASTEST:
+    if (
+        isinstance(pace, bool)
+        or not isinstance(pace, int | float)
+        or not (FASTEST <= pace < math.inf)
+    ):
         raise ValueError(f"[demo] pace must be seconds, at least {FASTEST}, not {pace!r}")
     return float(pace)
 
 
-def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
+def demo_losses(federation: Federation, demo: dict[str, Any], folder: Path = Path()) -> Losses:
     """What the agents of a demonstration lose: coins of these means, or one of our problems.
 
     Each agent replays its own part of a problem: its n-th choice is charged as in round n, and
@@ -121,6 +126,7 @@ def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
     Args:
         federation: the agents and arms.
         demo: `means`, one for each arm, or the table of a problem; most of them need `[sim]`.
+        folder: of the federation's file; files that a problem names are seen from there.
     """
     demo = {key: value for key, value in demo.items() if key != "pace"}
     if "means" in demo:
@@ -133,7 +139,7 @@ def demo_losses(federation: Federation, demo: dict[str, Any]) -> Losses:
     from fedbandits.config.catalogue import REGISTRIES
     from fedbandits.config.experiment import Place
 
-    problem = construct(REGISTRIES["problem"], demo, Place("[demo]"))
+    problem = construct(REGISTRIES["problem"], demo, Place("[demo]", folder))
     if (problem.agents, problem.arms) != (len(federation.members), len(federation.arms)):
         raise ValueError(
             f"demo: the problem has {problem.agents} agents and {problem.arms} arms, and the "

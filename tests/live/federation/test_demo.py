@@ -49,6 +49,13 @@ def test_names_say_whose_part_is_whose() -> None:
     assert losses(7, 0, 1) == PROBLEM.tensor[6, 15, 5]
 
 
+def test_files_are_seen_from_the_federations(tmp_path: Path) -> None:
+    np.save(tmp_path / "losses.npy", PROBLEM.tensor[:5])
+    federation = Federation.read(EXAMPLE)
+    losses = demo_losses(federation, {"name": "from_tensor", "tensor": "losses.npy"}, tmp_path)
+    assert losses(2, 3, 4) == PROBLEM.tensor[1, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -64,7 +71,7 @@ def test_others_are_refused(change: dict[str, Any], why: str) -> None:
         demo_losses(federation, {"name": "cdn"})
 
 
-@pytest.mark.parametrize("pace", [0, "fast", True, float("nan")])
+@pytest.mark.parametrize("pace", [0, "fast", True, float("nan"), float("inf")])
 def test_a_bad_pace_is_refused(pace: Any) -> None:
     with pytest.raises(ValueError, match=r"\[demo\] pace must be seconds, at least 0.01, not"):
         demo_pace({"pace": pace})

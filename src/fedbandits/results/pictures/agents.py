@@ -30,12 +30,12 @@ def plot_agents(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     width = 0.8 * step / len(every)
     for place, (name, result) in enumerate(results.items()):
         rounds = every[name]["snapshot"].to_numpy()
-        wanted = np.arange(step, rounds[-1] + 1, step)
+        wanted = np.arange(min(step, rounds[-1]), rounds[-1] + 1, step)  # one at least
         chosen = np.unique(np.abs(rounds[:, None] - wanted).argmin(axis=0))
         shift = (place - (len(every) - 1) / 2) * width
         colour = COLOURS[place % len(COLOURS)]
         drawn = ax.violinplot(
-            [_regret(result, at) for at in chosen],
+            np.column_stack([_regret(result, at) for at in chosen]),
             rounds[chosen] + shift,
             widths=0.9 * width,
             showmedians=True,
@@ -47,8 +47,8 @@ def plot_agents(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
         drawn["cmedians"].set(color=colour, linewidth=1.6)
     ax.set_xlabel("round $t$")
     ax.set_ylabel("cumulative regret of each agent,\nexpected, mean over runs")
-    ax.set_xticks((np.arange(1, TIMES + 1) * step).round().astype(int))
-    ax.set_xlim(left=step / 2)
+    ax.set_xticks(np.unique((np.arange(1, TIMES + 1) * step).round().astype(int)))
+    ax.set_xlim(left=min(step, *ends) - step / 2)
     short_rounds(ax)
     said = [*against(results), "width: how many agents; line: the median agent"]
     legend_below(ax, "\n".join(said))
