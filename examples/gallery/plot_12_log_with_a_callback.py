@@ -41,8 +41,8 @@ def tell(milestone: fb.Milestone) -> None:
 result = fb.simulate(problem, fb.FedExp3(), gossip, runs=20, callback=tell)
 
 # %%
-# What the tracker was told, over the result. Chunks take about half a second each, so a faster
-# machine logs fewer of them; the result is the same with a callback and without.
+# What the tracker was told, over the result. A chunk is of some hundred rounds, fewer where agents
+# are many; the result is the same with a callback and without.
 
 fig, ax = plt.subplots(figsize=(5, 3.1), layout="constrained")
 curve = result.dataset.expected_regret.mean("run")
