@@ -1,7 +1,7 @@
 """Animations on the gallery's pages: what a script wrote as .html is shown there, in a frame.
 
-A script gives the file a name, as in `page = Path(...); result.plot(kind="network", path=page)`. The
-frame holds the whole of it, so that nothing else is loaded.
+A script gives the file a name, as in `page = Path(...); result.plot(kind="network", path=page)`.
+The frame holds the whole of it, so that nothing else is loaded.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ result = fb.simulate(problem, fb.FedExp3(), gossip, runs=20, callback=tell)
 fig, ax = plt.subplots(figsize=(5, 3.1), layout="constrained")
 curve = result.dataset.expected_regret.mean("run")
 ax.plot(curve.time, curve, label="the result, mean over runs")
+steps = [row["step"] for row in tracker.rows]
 for name, style in (("regret", "o"), ("worst run", "^")):
-    ax.plot(*zip(*((r["step"], r[name]) for r in tracker.rows)), style, label=f"logged: {name}")
+    ax.plot(steps, [row[name] for row in tracker.rows], style, label=f"logged: {name}")
 ax.set(xlabel="round t", ylabel="expected regret", xlim=(0, problem.horizon * 1.02))
 _ = ax.legend()

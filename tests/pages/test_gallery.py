@@ -41,6 +41,7 @@ def test_an_animation_is_shown_whole_and_once(tmp_path: Path) -> None:
     page.write_text(text, encoding="utf-8")
     names = {"example_globals": {"page": page, "late": tmp_path / "late.html", "runs": 3}}
     shown = animations.scrape(None, names, {})
-    [held] = re.findall(r'srcdoc="(.*)"', shown)  # on one line: raw text ends where it is not indented
+    # On one line: raw text ends where it is not indented.
+    [held] = re.findall(r'srcdoc="(.*)"', shown)
     assert html.unescape(held) == text
     assert animations.scrape(None, names, {}) == ""
