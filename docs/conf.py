@@ -66,6 +66,7 @@ sphinx_gallery_conf: dict[str, Any] = {
     "examples_dirs": ["../examples/gallery"],
     "gallery_dirs": ["gallery"],
     "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib", "animations"),
     "write_computation_times": False,  # a page that asks for scripts outside
     "download_all_examples": False,
     "show_signature": False,

@@ -415,7 +415,7 @@ def test_a_result_says_what_was_sent() -> None:
         ({"gossip": None}, "FedExp3 sends messages and needs a gossip"),
         (
             {"gossip": fb.gossip.max_degree(fb.networks.ring(5))},
-            "the problem has 6 agents but the network has 5",
+            r"the problem has 6 agents but the network has 5; .* fb.networks.ring\(6\)",
         ),
     ],
 )

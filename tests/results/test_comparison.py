@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,7 @@ def test_compare_several_with_the_first() -> None:
         np.testing.assert_allclose(table.loc[name], [difference.mean(), *interval])
         assert name in repr(comparison)  # whole, however long
     assert "regret difference" in repr(comparison)
+    assert re.search(r"\d\.\d{3}", repr(comparison)) is None  # as results print regret
     np.testing.assert_allclose(fb.compare(a, c).summary(), table.iloc[1:])
     assert fb.compare(a, c).difference.dims == ("run", "time")
     assert fb.compare(a, c).second == "Exp3"

@@ -242,7 +242,9 @@ def check_arguments(
         )
     if gossip is not None and gossip.network.agents != problem.agents:
         raise ValueError(
-            f"the problem has {problem.agents} agents but the network has {gossip.network.agents}"
+            f"the problem has {problem.agents} agents but the network has "
+            f"{gossip.network.agents}; make one of as many, such as "
+            f"fb.networks.ring({problem.agents})"
         )
     check_sizes(problem.agents, problem.arms, problem.horizon)
     _check_names(problem, gossip)

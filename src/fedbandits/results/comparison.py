@@ -186,7 +186,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         shown = self.summary().rename(columns={"difference": "regret difference"})
-        return shown.to_string()  # pandas' own would cut off long names
+        return shown.round(2).to_string()  # pandas' own would cut off long names
 
 
 def compare(*results: Result | Mapping[str, Result]) -> Comparison:

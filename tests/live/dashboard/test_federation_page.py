@@ -232,3 +232,27 @@ def test_the_same_federation_is_drawn_the_same_way(visit: Open) -> None:
         for page in (first, second):
             expect(page.locator("#agents tr")).to_have_count(20)
         assert centres(first) == centres(second)
+
+
+def test_a_grid_is_level_and_begins_at_the_top_left(visit: Open) -> None:
+    with serve(federation(4, 4, arms=3)) as service:
+        page = visit(service.link).page
+        expect(page.locator("#agents tr")).to_have_count(16)
+        first, second, *_, last = (centre[:2] for centre in centres(page))
+        x, y = (abs(a - b) for a, b in zip(first, second, strict=True))
+        assert y < 0.1 * x
+        assert first[0] < second[0] < last[0]
+        assert first[1] < last[1]
+
+
+def test_a_name_of_usual_length_is_whole_on_a_phone(visit: Open) -> None:
+    event = federation(2, 2, arms=3)
+    named = {"stockholm": event["agents"]["site-00"]} | event["agents"]
+    with serve(event | {"agents": named}) as service:
+        page = visit(service.link, width=390).page
+        expect(page.locator("#agents tr")).to_have_count(5)
+        lines = page.locator("#agents button").first.evaluate(
+            "button => { const text = document.createRange(); text.selectNodeContents(button);"
+            "return text.getClientRects().length; }"
+        )
+        assert lines == 1

@@ -78,7 +78,39 @@ function relax(points, steps) {
 
 export function place(count, edges) {
   const steps = distances(count, edges);
-  return relax(unfold(steps), steps);
+  return readFromTheTopLeft(turned(relax(unfold(steps), steps), edges));
+}
+
+const ROUND = 0.9; // variance across by variance along, of what has no direction of its own
+
+// Where neither axis is the main one, as in squares and rings, unfolding leaves any angle: turned so
+// that the first edge is level.
+function turned(points, edges) {
+  if (!edges.length) return points;
+  const [xx, yy, xy] = [[0, 0], [1, 1], [0, 1]].map(([i, j]) => {
+    const [a, b] = [i, j].map((axis) => middled(points.map((point) => point[axis])));
+    return dot(a, b);
+  });
+  const spread = Math.hypot((xx - yy) / 2, xy);
+  if ((xx + yy) / 2 - spread < ROUND * ((xx + yy) / 2 + spread)) return points;
+  const [[a, b], [c, d]] = edges[0].map((node) => points[node]);
+  const length = Math.hypot(c - a, d - b) || 1;
+  const [cos, sin] = [(c - a) / length, (d - b) / length];
+  return points.map(([x, y]) => [x * cos + y * sin, y * cos - x * sin]);
+}
+
+// Mirrored so that the first node is above and left of the middle, where reading begins.
+function readFromTheTopLeft(points) {
+  const [x, y] = [0, 1].map((axis) => {
+    const values = middled(points.map((point) => point[axis]));
+    return values[0] > 0 ? values.map((value) => -value) : values;
+  });
+  return x.map((value, i) => [value, y[i]]);
+}
+
+function middled(values) {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return values.map((value) => value - mean);
 }
 
 const CLOSEST = 24; // px between two nodes, so that the number in each can be read
