@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fedbandits.engine.devices import one_per_core
 from tests.accepted import held_to_the_schema
 from tests.salt import SALT, shift_every_seed
 
@@ -35,6 +36,9 @@ shift_every_seed()
 
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads it
 def pytest_configure(config: pytest.Config) -> None:
+    # As many devices as any other process has, also where a test starts JAX before the library
+    # does: results are the same bits on as many devices.
+    one_per_core()
     if SALT:
         config.option.hypothesis_seed = str(SALT)
 

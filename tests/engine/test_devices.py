@@ -189,3 +189,8 @@ def test_a_device_may_be_named() -> None:
 def test_devices_that_divide_nothing_are_left_idle() -> None:
     where = spread(None, runs=1, agents=7)
     assert dict(where.mesh.shape) == {"runs": 1, "agents": 1}
+
+
+def test_this_process_has_the_devices_that_any_other_has() -> None:
+    """Whatever test started JAX here: cells of other processes are compared bit by bit."""
+    assert len(jax.devices("cpu")) == jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]
