@@ -158,7 +158,7 @@ class MixingAware(_Named):
         arms, xp = state.z.shape[0], state.z.__array_namespace__()
         # Before the best arm has lost, and for an agent alone, nothing holds the rate down.
         apart = xp.maximum((arms - 1) * self.scatter * best, _NOTHING)
-        # A cube root by logarithm, which compiles to a few instructions; a power is a call for each.
+        # A cube root by logarithm: a few instructions, where a power is a call for each number.
         root = xp.exp(xp.log(_SLOW * math.log(arms) / apart) / 3)
         return self.c * xp.minimum(rate, root)
 

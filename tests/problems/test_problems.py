@@ -468,3 +468,24 @@ def test_wrong_shape_of_a_function(host: bool) -> None:
 
 def test_paper_means() -> None:
     np.testing.assert_allclose(coins.paper_means(20), np.arange(20) / 19, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "means", [np.linspace(0, 1, 4)[None], np.random.default_rng(0).random((6, 4))]
+)
+def test_a_loss_had_alone_is_that_of_the_round(means: Any) -> None:
+    problem = fb.problems.bernoulli(np.broadcast_to(means, (6, 4)), 9, seed=3)
+    if len(means) == 1:
+        problem = fb.problems.bernoulli(means[0], 9, agents=6, seed=3)
+    agent, arm = np.indices((6, 4))
+    assert problem.pointwise
+    for t in (1, 2, 9):
+        losses = np.asarray(problem.losses(np.int32(t)))
+        np.testing.assert_array_equal(problem.loss_at(np.int32(t), agent, arm), losses)
+
+
+def test_losses_of_a_round_made_at_once_are_not_to_be_had_alone() -> None:
+    problem = fb.problems.activated_bernoulli(6, 4, 9)
+    assert not problem.pointwise
+    with pytest.raises(NotImplementedError, match="ActivatedBernoulli makes the losses"):
+        problem.loss_at(np.int32(1), np.arange(6), np.arange(6) % 4)

@@ -52,7 +52,12 @@ def words(key: Key, shape: tuple[int, ...]) -> Array:
     for axis in range(len(shape)):
         stride = np.uint32(math.prod(shape[axis + 1 :]))
         index = index + jax.lax.broadcasted_iota("uint32", shape, axis) * stride
-    first, second = _threefry(key, jnp.uint32(0), index)
+    return words_at(key, index)
+
+
+def words_at(key: Key, index: Array) -> Array:
+    """The random words in these places, of those that `words` gives; of `index`'s shape."""
+    first, second = _threefry(key, np.uint32(0), index)
     return first ^ second
 
 

@@ -47,6 +47,9 @@ class Problem(ABC):
     binary: ClassVar[bool] = False
     """Whether every loss is 0 or 1, so that a byte holds it."""
 
+    pointwise: ClassVar[bool] = False
+    """Whether a loss can be had without all others: `loss_at` then gives it."""
+
     constant: ClassVar[bool] = False
     """Whether losses are meant to be the same in every round; unless set, such ones are refused."""
 
@@ -73,6 +76,16 @@ class Problem(ABC):
     @abstractmethod
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
+
+    def loss_at(self, t: Array, agent: Array, arm: Array) -> Array:
+        """ℓ_t^v(i) of these agents v and arms i, number by number, of a `pointwise` problem.
+
+        Args:
+            t: the round.
+            agent: whole numbers, of any shape.
+            arm: likewise, of the same shape.
+        """
+        raise NotImplementedError(f"{type(self).__name__} makes the losses of a round at once")
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
         """Rounds `first` to `last` (both included) on the host: `[last - first + 1, N, K]`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
-from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
+from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words, words_at
 
 from .base import Check, Seeded, check_sizes
 
@@ -78,9 +78,18 @@ class Bernoulli(Coins):
     """`[N, K]`, or `[1, K]` where they are the same for every agent."""
     seed: Array
 
+    pointwise = True
+
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
         return self.coins(t, self.means)
+
+    def loss_at(self, t: Array, agent: Array, arm: Array) -> Array:
+        """The same coins, number by number."""
+        place = agent.astype("uint32") * np.uint32(self.arms) + arm.astype("uint32")
+        drawn = as_uniforms(words_at(round_key(LOSSES, self.seed, t), place))
+        row = agent if self.means.shape[0] > 1 else 0
+        return (drawn < self.means[row, arm]).astype("float32")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
