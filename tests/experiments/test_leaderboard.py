@@ -16,6 +16,7 @@ from fedbandits import tuning
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.engine.rounds import compilations
 from fedbandits.experiments import Options, leaderboard, suite
+from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.leaderboard import AS_IT_COMES, TUNED, Cost, Entry
 from fedbandits.experiments.section import Section, versions
 
@@ -274,6 +275,7 @@ def test_what_leaves_and_how_much() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tuned: set[int] = set()
@@ -293,7 +295,8 @@ def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
     seeds = suite.fresh_seeds(0, 2)
     before = compilations()
     chosen, networks = {FAMILY: suite.families(SMALL.suite)[FAMILY]}, suite.networks(SMALL.suite)
-    entries = leaderboard.play(PLAYERS, chosen, networks, seeds, SMALL.tuning)
+    kept = KeptCells(tmp_path, "leaderboard")
+    entries = leaderboard.play(PLAYERS, chosen, networks, seeds, SMALL.tuning, kept)
     assert compilations() == before  # the grid's programs, from before, play the other three
     assert judged == set(seeds.judging)
     assert len(tuned) == SMALL.tuning.draws
@@ -305,3 +308,11 @@ def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
         for network in networks
     )
     assert all(e.regret.shape == (2, 8) and e.uniform.shape == (2,) for e in entries)
+    # Asked for again, as after Ctrl-C: what is kept is not played anew, and is the same.
+    judged.clear()
+    again = leaderboard.play(PLAYERS, chosen, networks, seeds, SMALL.tuning, kept)
+    assert not judged
+    assert [e[:4] for e in again] == [e[:4] for e in entries]
+    for one, other in zip(again, entries, strict=True):
+        np.testing.assert_array_equal(one.regret, other.regret)
+        np.testing.assert_array_equal(one.uniform, other.uniform)

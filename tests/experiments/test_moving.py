@@ -19,6 +19,7 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.engine import several_draws
 from fedbandits.engine.batch import alike
 from fedbandits.experiments import Options, moving, moving_cases
+from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.measure import mean_ratio
 from fedbandits.experiments.moving import BEST, FOREVER, PLAIN, TRACKER, Played
 from fedbandits.experiments.moving_cases import Case
@@ -200,6 +201,7 @@ def test_regret_is_above_what_the_case_says(given: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tuned: list[int] = []
@@ -221,7 +223,7 @@ def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
     still = replace(SMALL, changes=None)
     sizes = moving.Sizes((SMALL,), (still,), 3, 2, memories, rates)
     seeds = fresh_seeds(1, 3)
-    [moves], [stays] = moving.play(sizes, seeds)
+    [moves], [stays] = moving.play(sizes, seeds, KeptCells(tmp_path, "moving"))
     assert sorted(tuned) == sorted([*seeds.tuning[:2]] * 2)
     assert sorted(judged) == sorted([*seeds.judging] * 2)
     # Gaps of 0.8 and four stretches of about 60 rounds: who forgets is far ahead, and learns.
@@ -231,6 +233,14 @@ def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
     assert moves.regret[BEST].shape == moves.uniform.shape == (3,)
     assert moves.regret[BEST].mean() < moves.uniform.mean()
     assert (moves.uniform > stays.uniform).all()
+    # Asked for again, as after Ctrl-C: what is kept is not played anew, and is the same.
+    [again], [once_more] = moving.play(sizes, seeds, KeptCells(tmp_path, "moving"))
+    assert len(judged) == 2 * len(seeds.judging)
+    for kept, played in ((again, moves), (once_more, stays)):
+        assert kept[:4] == played[:4]
+        assert list(kept.regret) == list(played.regret)
+        np.testing.assert_array_equal(kept.regret[BEST], played.regret[BEST])
+        np.testing.assert_array_equal(kept.uniform, played.uniform)
 
 
 @pytest.mark.slow

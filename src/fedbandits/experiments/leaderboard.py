@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import fedbandits as fb
 
 from . import suite
+from .kept_cells import KeptCells, forget_cells, kept_cells
 from .measure import Interval, in_threads, resamples
 from .section import Options, Picture, Section, Table, versions
 
@@ -157,7 +158,8 @@ def reproduce(
     with section.timed("costs, on the grid"):
         costs = measure_costs(algorithms, runs, cases)
     with section.timed(f"{len(costs)} algorithms on {len(chosen) * len(networks)} cases"):
-        entries = play(algorithms, chosen, networks, seeds, tuning)
+        kept = kept_cells(options, "leaderboard", [sizes, algorithms])
+        entries = play(algorithms, chosen, networks, seeds, tuning, kept)
     section.add_csv(options.out, "leaderboard.csv", frame(entries, costs))
     device = versions()["device"]
     section.tables += [
@@ -167,6 +169,7 @@ def reproduce(
     ]
     section.add_picture(options.out, draw(entries), PICTURE)
     section.paragraphs += findings(entries, costs)
+    forget_cells(options, "leaderboard")
     return section
 
 
@@ -193,6 +196,7 @@ def play(
     networks: dict[str, fb.Gossip],
     seeds: suite.Seeds,
     tuning: Tuning,
+    kept: KeptCells,
 ) -> list[Entry]:
     """Every algorithm on every case, as it comes and tuned."""
 
@@ -218,9 +222,17 @@ def play(
             ]
         return entries
 
+    def packed(cell: tuple[str, str]) -> list[Any]:
+        found = one(cell)
+        return [(*entry[:4], entry.regret.tolist(), entry.uniform.tolist()) for entry in found]
+
+    def kept_or_played(cell: tuple[str, str]) -> list[Entry]:
+        rows = kept.played(cell, lambda: packed(cell))
+        return [Entry(*row[:4], *(np.array(values) for values in row[4:])) for row in rows]
+
     # All networks share a program: one thread plays them all, and those beside it compile others.
     cells = [(family, name) for family in families for name in algorithms]
-    return [entry for found in in_threads(one, cells, "leaderboard") for entry in found]
+    return [entry for found in in_threads(kept_or_played, cells, "leaderboard") for entry in found]
 
 
 def tuned(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import fedbandits as fb
 
 from . import moving_cases
 from .figure1 import EXPLORATION
+from .kept_cells import KeptCells, forget_cells, kept_cells
 from .measure import Interval, in_threads, interval, mean_ratio, span
 from .moving_cases import Case
 from .section import Options, Picture, Section, Table
@@ -130,23 +131,45 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
             f"pair, seeds {seeds.tuning[0]} on",
         },
     )
+    chosen_by = (sizes.draws, sizes.tuning, sizes.memories, sizes.rates)
+    kept = kept_cells(options, "moving", [chosen_by, contenders()])
     with section.timed(f"{len(sizes.moving) + len(sizes.still)} cases"):
-        moving, still = play(sizes, seeds)
+        moving, still = play(sizes, seeds, kept)
     section.add_csv(options.out, "moving.csv", frame(moving + still))
     section.tables += [verdict_table(moving, still), moving_table(moving), still_table(still)]
     section.add_picture(options.out, draw(moving, still), PICTURE)
     section.paragraphs += findings(moving, still)
+    forget_cells(options, "moving")
     return section
 
 
-def play(sizes: Sizes, seeds: Seeds) -> tuple[list[Played], list[Played]]:
+def play(sizes: Sizes, seeds: Seeds, kept: KeptCells) -> tuple[list[Played], list[Played]]:
     """Every case: those whose best arm moves, and those whose best arm stays."""
     cases = (*sizes.moving, *sizes.still)
-    # The longest first, so that none is left to run alone in the end.
-    order = sorted(range(len(cases)), key=lambda c: -cases[c].horizon)
-    found = in_threads(lambda c: play_case(cases[c], sizes, seeds), order, "moving")
+
+    def one(c: int) -> Played:
+        case = cases[c]
+        about = (c, case.name, *_numbers(case), case.yardstick)
+        found = kept.played(about, lambda: _packed(play_case(case, sizes, seeds)))
+        regret = {label: np.array(values) for label, values in found["regret"].items()}
+        arrays = {"regret": regret, "uniform": np.array(found["uniform"])}
+        return Played(**{**found, **arrays, "case": case})
+
+    # The largest first, so that none is left to run alone in the end.
+    order = sorted(range(len(cases)), key=lambda c: -math.prod(_numbers(cases[c])))
+    found = in_threads(one, order, "moving")
     played = [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
     return played[: len(sizes.moving)], played[len(sizes.moving) :]
+
+
+def _packed(played: Played) -> dict[str, Any]:
+    """What was found in a case, without the case, as plain data."""
+    regret = {label: values.tolist() for label, values in played.regret.items()}
+    return {
+        **{name: getattr(played, name) for name in ("memory", "rate", "at_edge")},
+        "regret": regret,
+        "uniform": played.uniform.tolist(),
+    }
 
 
 def play_case(case: Case, sizes: Sizes, seeds: Seeds) -> Played:
@@ -377,8 +400,12 @@ def _labels(played: Sequence[Played]) -> list[str]:
     return [label for label in played[0].regret if label != BEST]
 
 
+def _numbers(case: Case) -> tuple[int, int, int]:
+    return case.network.agents, case.arms, case.horizon
+
+
 def _sizes(case: Case) -> str:
-    return f"{case.network.agents}, {case.arms}, {case.horizon:,}"
+    return "{}, {}, {:,}".format(*_numbers(case))
 
 
 def _rounds(memory: float) -> str:
