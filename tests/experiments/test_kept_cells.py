@@ -2,52 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from fedbandits.experiments import Options
 from fedbandits.experiments.kept_cells import KeptCells, forget_cells, kept_cells
 
 
-def counting(calls: list[str], value: Any) -> Any:
-    calls.append("played")
-    return value
+def counted(kept: KeptCells, calls: list[Any], value: Any = 0) -> Callable[[Any], Any]:
+    """A cell of which `value` comes, kept, each play of which is counted."""
+
+    def play(cell: Any) -> Any:
+        calls.append(cell)
+        return value
+
+    return kept.keeping(lambda parts: parts, play)
 
 
-def test_a_cell_is_played_once(tmp_path: Path) -> None:
-    kept, calls = KeptCells(tmp_path, "about"), list[str]()
-    found = [kept.played((1, "a"), lambda: counting(calls, [0.1, "x"])) for _ in range(3)]
-    assert found == [[0.1, "x"]] * 3
-    assert calls == ["played"]
-    kept.played((2, "a"), lambda: counting(calls, 0))
-    KeptCells(tmp_path, "about something else").played((1, "a"), lambda: counting(calls, 0))
+class Found(NamedTuple):
+    name: str
+    values: dict[str, Any]
+    table: Any
+    exact: bool
+
+
+def test_a_cell_is_played_once_and_comes_back_as_it_was(tmp_path: Path) -> None:
+    made = Found("x", {"a": np.array([0.1, 1 / 3])}, np.eye(2), exact=False)
+    calls: list[Any] = []
+
+    def play(cell: Any) -> Found:
+        calls.append(cell)
+        return made
+
+    kept = KeptCells(tmp_path, "about").keeping(lambda parts: Found(*parts), play)
+    assert kept((1, "a")) is made
+    again = kept((1, "a"))
+    assert (again.name, again.exact) == ("x", False)
+    np.testing.assert_array_equal(again.values["a"], made.values["a"])
+    np.testing.assert_array_equal(again.table, made.table)
+    assert calls == [(1, "a")]
+    kept((2, "a"))
+    KeptCells(tmp_path, "about something else").keeping(lambda parts: Found(*parts), play)((1, "a"))
     assert len(calls) == 3
 
 
 @pytest.mark.parametrize("content", ["", "[0.1,", "\x00"])
 def test_a_file_that_cannot_be_read_is_played_anew(tmp_path: Path, content: str) -> None:
-    kept, calls = KeptCells(tmp_path, "about"), list[str]()
-    kept.played(1, lambda: counting(calls, 5))
+    calls: list[Any] = []
+    play = counted(KeptCells(tmp_path, "about"), calls, 5)
+    play(1)
     [file] = tmp_path.iterdir()
     file.write_text(content)
-    assert kept.played(1, lambda: counting(calls, 5)) == 5
-    assert kept.played(1, lambda: counting(calls, 5)) == 5
+    assert play(1) == play(1) == 5
     assert len(calls) == 2
 
 
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
     kept = KeptCells(tmp_path, "about")
+
+    def play(cell: int) -> float:
+        return cell / 0
+
     with pytest.raises(ZeroDivisionError):
-        kept.played(1, lambda: 1 / 0)
-    assert kept.played(1, lambda: 7) == 7
+        kept.keeping(lambda parts: parts, play)(1)
+    assert not list(tmp_path.iterdir())
 
 
 def test_options_and_players_tell_cells_apart_and_a_part_that_is_done_keeps_none(
     tmp_path: Path,
 ) -> None:
-    options, calls = Options(tmp_path), list[str]()
+    options, calls = Options(tmp_path), list[Any]()
     for other, about in (
         (options, [1]),
         (options, [2]),
@@ -55,7 +83,7 @@ def test_options_and_players_tell_cells_apart_and_a_part_that_is_done_keeps_none
         (Options(tmp_path, runs=3), [1]),
         (options, [1]),
     ):
-        kept_cells(other, "part", about).played("cell", lambda: counting(calls, 0))
+        counted(kept_cells(other, "part", about), calls)("cell")
     assert len(calls) == 4
     forget_cells(options, "part")
     assert not list(tmp_path.iterdir())

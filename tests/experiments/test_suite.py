@@ -14,6 +14,7 @@ import fedbandits as fb
 from fedbandits.engine import several_draws
 from fedbandits.experiments import Options, suite
 from fedbandits.experiments.figure1 import EXPLORATION
+from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
 
 SMALL = replace(suite.QUICK, rows=2, cols=4, arms=4, horizon=240, constants=(1e-6, 0.5))
@@ -86,14 +87,16 @@ def test_the_verdict_says_what_is_met(default: float, switching: float, met: lis
 
 
 @pytest.mark.slow
-def test_the_best_constant_is_chosen_on_the_tuning_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_constant_is_chosen_on_the_tuning_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In float64, where rounding flips no arm and single simulations are the same to 1e-9."""
     monkeypatch.setattr(
         several_draws, "simulate_draws", partial(several_draws.simulate_draws, dtype="float64")
     )
     seeds = suite.fresh_seeds(0, 2)
     chosen = {"4 moderate": suite.families(SMALL)["4 moderate"]}
-    cases = suite.play(chosen, seeds, SMALL)
+    cases = suite.play(chosen, seeds, SMALL, KeptCells(tmp_path, "suite"))
     assert [c.network for c in cases] == ["complete", "grid", "path", "star"]
     for found in cases:
         assert (found.best, found.at_edge) == (0.5, True)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.files import atomic_path
 from fedbandits.common.version import __version__
 
 from .section import Options
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+_ARRAY = "array"
 
 
 @dataclass(frozen=True)
@@ -29,20 +36,47 @@ class KeptCells:
     folder: Path
     about: Any
 
-    def played(self, cell: Any, play: Callable[[], Any]) -> Any:
-        """What came of a cell, plain data: read where it was kept, else played and kept.
+    def keeping(self, made: Callable[[Any], Out], play: Callable[[In], Out]) -> Callable[[In], Out]:
+        """`play`, but that what came of a cell is read where it was kept, else played and kept.
 
         A file is written whole or not at all. One that cannot be read is played anew.
+
+        Args:
+            made: gives what `play` does, of its parts.
+            play: of a cell: tuples and lists of numbers, texts, arrays and mappings.
         """
-        name = hashlib.sha256(canonical([self.about, describe(cell)]).encode()).hexdigest()[:32]
-        path = self.folder / f"{name}.json"
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            found = play()
-        with atomic_path(path) as file:
-            file.write_text(json.dumps(found), encoding="utf-8")
-        return found
+
+        def kept_or_played(cell: In) -> Out:
+            text = canonical([self.about, describe(cell)])
+            path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+            try:
+                return made(_unpacked(json.loads(path.read_text(encoding="utf-8"))))
+            except (OSError, ValueError):
+                found = play(cell)
+            with atomic_path(path) as file:
+                file.write_text(json.dumps(_packed(found)), encoding="utf-8")
+            return found
+
+        return kept_or_played
+
+
+def _packed(value: Any) -> Any:
+    """As JSON has it, arrays under a name of their own."""
+    if isinstance(value, np.ndarray):
+        return {_ARRAY: value.tolist()}
+    if isinstance(value, Mapping):
+        return {key: _packed(item) for key, item in value.items()}
+    return [_packed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _unpacked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return (
+        np.array(value[_ARRAY]) if _ARRAY in value else {k: _unpacked(x) for k, x in value.items()}
+    )
 
 
 def kept_cells(options: Options, part: str, about: Any) -> KeptCells:

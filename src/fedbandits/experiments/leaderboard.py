@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -222,17 +222,10 @@ def play(
             ]
         return entries
 
-    def packed(cell: tuple[str, str]) -> list[Any]:
-        found = one(cell)
-        return [(*entry[:4], entry.regret.tolist(), entry.uniform.tolist()) for entry in found]
-
-    def kept_or_played(cell: tuple[str, str]) -> list[Entry]:
-        rows = kept.played(cell, lambda: packed(cell))
-        return [Entry(*row[:4], *(np.array(values) for values in row[4:])) for row in rows]
-
     # All networks share a program: one thread plays them all, and those beside it compile others.
     cells = [(family, name) for family in families for name in algorithms]
-    return [entry for found in in_threads(kept_or_played, cells, "leaderboard") for entry in found]
+    play_cell = kept.keeping(lambda entries: [Entry(*parts) for parts in entries], one)
+    return [entry for found in in_threads(play_cell, cells, "leaderboard") for entry in found]
 
 
 def tuned(

@@ -147,29 +147,16 @@ def play(sizes: Sizes, seeds: Seeds, kept: KeptCells) -> tuple[list[Played], lis
     """Every case: those whose best arm moves, and those whose best arm stays."""
     cases = (*sizes.moving, *sizes.still)
 
-    def one(c: int) -> Played:
-        case = cases[c]
-        about = (c, case.name, *_numbers(case), case.yardstick)
-        found = kept.played(about, lambda: _packed(play_case(case, sizes, seeds)))
-        regret = {label: np.array(values) for label, values in found["regret"].items()}
-        arrays = {"regret": regret, "uniform": np.array(found["uniform"])}
-        return Played(**{**found, **arrays, "case": case})
+    def one(cell: tuple[Any, ...]) -> Played:
+        return play_case(cases[cell[0]], sizes, seeds)._replace(case=None)  # type: ignore[arg-type]  # put back below
 
     # The largest first, so that none is left to run alone in the end.
     order = sorted(range(len(cases)), key=lambda c: -math.prod(_numbers(cases[c])))
-    found = in_threads(one, order, "moving")
-    played = [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+    cells = [(c, cases[c].name, *_numbers(cases[c]), cases[c].yardstick) for c in order]
+    found = in_threads(kept.keeping(lambda parts: Played(*parts), one), cells, "moving")
+    by_number = dict(zip(order, found, strict=True))
+    played = [by_number[c]._replace(case=case) for c, case in enumerate(cases)]
     return played[: len(sizes.moving)], played[len(sizes.moving) :]
-
-
-def _packed(played: Played) -> dict[str, Any]:
-    """What was found in a case, without the case, as plain data."""
-    regret = {label: values.tolist() for label, values in played.regret.items()}
-    return {
-        **{name: getattr(played, name) for name in ("memory", "rate", "at_edge")},
-        "regret": regret,
-        "uniform": played.uniform.tolist(),
-    }
 
 
 def play_case(case: Case, sizes: Sizes, seeds: Seeds) -> Played:

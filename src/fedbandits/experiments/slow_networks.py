@@ -16,6 +16,7 @@ import fedbandits as fb
 from fedbandits.gossip.scatter import scatter
 
 from .figure1 import EXPLORATION
+from .kept_cells import KeptCells
 from .measure import exponent, in_threads, interval, span
 from .section import Table
 from .suite import BEST, DEFAULT, Case, Floats, Seeds, Sizes, networks, play_case, ratio
@@ -48,9 +49,9 @@ class Price(NamedTuple):
     costs: Floats
 
 
-def study(seeds: Seeds, sizes: Sizes) -> tuple[list[Table], list[str]]:
+def study(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> tuple[list[Table], list[str]]:
     """Tables and findings of both parts."""
-    prices, cases = price_of_gossip(seeds, sizes), long_runs(seeds, sizes)
+    prices, cases = price_of_gossip(seeds, sizes, kept), long_runs(seeds, sizes, kept)
     return [price_table(prices), long_table(cases)], [*price_findings(prices), *findings(cases)]
 
 
@@ -60,7 +61,7 @@ def disagreeing(sizes: Sizes, spread: float = 0.4) -> Callable[[int], fb.problem
     return lambda seed: fb.problems.heterogeneous(*shape, spread=spread, seed=seed)
 
 
-def price_of_gossip(seeds: Seeds, sizes: Sizes) -> list[Price]:
+def price_of_gossip(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Price]:
     """Constant rates on a complete graph, a path and a star, with and without disagreement."""
     from fedbandits.engine.several_draws import simulate_draws
 
@@ -83,10 +84,10 @@ def price_of_gossip(seeds: Seeds, sizes: Sizes) -> list[Price]:
         return Price(network, spread, scatter(gossips[network]), RATES, np.array(costs))
 
     cells = [(network, spread) for network in ("complete", *SLOW) for spread in SPREADS]
-    return in_threads(one, cells, "price of gossip")
+    return in_threads(kept.keeping(lambda parts: Price(*parts), one), cells, "price of gossip")
 
 
-def long_runs(seeds: Seeds, sizes: Sizes) -> list[Case]:
+def long_runs(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Case]:
     """The small-loss rate, the default and the best constant, at T and at 4 T."""
     gossips = networks(sizes)
     players = {
@@ -100,7 +101,8 @@ def long_runs(seeds: Seeds, sizes: Sizes) -> list[Case]:
         return play_case(f"T = {horizon:,}", network, make, gossips[network], players, seeds, sizes)
 
     horizons = (sizes.horizon, LONGER * sizes.horizon)
-    return in_threads(one, [(name, T) for name in SLOW for T in horizons], "slow networks")
+    cells = [(name, T) for name in SLOW for T in horizons]
+    return in_threads(kept.keeping(lambda parts: Case(*parts), one), cells, "slow networks")
 
 
 def price_table(prices: list[Price]) -> Table:

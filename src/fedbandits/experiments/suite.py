@@ -18,6 +18,7 @@ import numpy.typing as npt
 import fedbandits as fb
 
 from .figure1 import EXPLORATION, LEARNING_RATE
+from .kept_cells import KeptCells, forget_cells, kept_cells
 from .measure import Interval, in_threads, interval, mean_ratio, span
 from .section import Options, Picture, Section, Table
 
@@ -203,16 +204,18 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
             f"{seeds.judging[0]} on",
         },
     )
+    kept = kept_cells(options, "suite", [sizes, contenders()])
     with section.timed(f"{len(chosen)} families on four networks"):
-        cases = play(chosen, seeds, sizes)
+        cases = play(chosen, seeds, sizes, kept)
     section.add_csv(options.out, "suite.csv", frame(cases))
     section.tables += [ratio_table(cases), adversarial_table(cases), verdict_table(cases)]
     section.add_picture(options.out, draw(cases), PICTURE)
     section.paragraphs += findings(cases)
     with section.timed("slow networks, long runs"):
-        tables, paragraphs = slow_networks.study(seeds, sizes)
+        tables, paragraphs = slow_networks.study(seeds, sizes, kept)
     section.tables += tables
     section.paragraphs += paragraphs
+    forget_cells(options, "suite")
     return section
 
 
@@ -229,7 +232,7 @@ def fresh_seeds(seed: int, runs: int) -> Seeds:
     return Seeds(range(first, first + runs), range(first + runs, first + 2 * runs))
 
 
-def play(chosen: Mapping[str, Family], seeds: Seeds, sizes: Sizes) -> list[Case]:
+def play(chosen: Mapping[str, Family], seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Case]:
     """Every family on every network."""
     gossips = networks(sizes)
 
@@ -237,7 +240,7 @@ def play(chosen: Mapping[str, Family], seeds: Seeds, sizes: Sizes) -> list[Case]
         return play_case(*cell, chosen[cell[0]].make, gossips[cell[1]], contenders(), seeds, sizes)
 
     cells = [(name, network) for name in chosen for network in gossips]
-    return in_threads(one, cells, "suite")
+    return in_threads(kept.keeping(lambda parts: Case(*parts), one), cells, "suite")
 
 
 def play_case(
