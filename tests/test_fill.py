@@ -27,7 +27,7 @@ SECTION: dict[str, Any] = {
     "tables": [{"title": "T", "columns": ["a", "b"], "rows": [["x", "1"]], "note": "Read so."}],
 }
 
-AWAITED = {"leaderboard", "suite"}
+AWAITED: set[str] = set()
 """Parts that take a GPU, and whose last run is older than what pages must say of them."""
 
 
