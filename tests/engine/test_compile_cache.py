@@ -12,7 +12,6 @@ import jax
 import platformdirs
 import pytest
 
-from fedbandits.engine import compile_cache
 from fedbandits.engine.compile_cache import SWITCH, keep_compiled_programs, kept_in
 
 SETTINGS = (
@@ -98,7 +97,7 @@ def test_a_home_that_cannot_be_written_to(monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "caches").write_text("a file where the folder should be")
     assert kept_in() is None
     (tmp_path / "caches").unlink()
-    monkeypatch.setattr(compile_cache.os, "access", lambda *_: False)  # as root all is writable
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as root all is writable
     assert kept_in() is None
     assert settings() == [None, -1, 1.0]
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 from fedbandits.common.folders import cache_folder
 
@@ -29,8 +30,9 @@ def keep_compiled_programs() -> None:
     """
     import jax
 
-    chosen = jax.config.jax_compilation_cache_dir is not None
-    enabled = jax.config.jax_enable_compilation_cache  # type: ignore[attr-defined]
+    settings: Any = jax.config
+    chosen = settings.jax_compilation_cache_dir is not None
+    enabled = settings.jax_enable_compilation_cache
     if chosen or not enabled or os.environ.get(SWITCH, "on").lower() == "off":
         return
     try:
@@ -40,13 +42,13 @@ def keep_compiled_programs() -> None:
         return
     if not os.access(folder, os.W_OK | os.X_OK):  # JAX would warn of every program
         return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
+    settings.update("jax_compilation_cache_dir", str(folder))
     for name, default, ours in (
         ("jax_compilation_cache_max_size", -1, _MEGABYTES * 2**20),
         ("jax_persistent_cache_min_compile_time_secs", 1.0, _SECONDS),
     ):
-        if getattr(jax.config, name) == default:
-            jax.config.update(name, ours)
+        if getattr(settings, name) == default:
+            settings.update(name, ours)
 
 
 def kept_in() -> str | None:
@@ -54,8 +56,9 @@ def kept_in() -> str | None:
     import jax
 
     keep_compiled_programs()
-    enabled = jax.config.jax_enable_compilation_cache  # type: ignore[attr-defined]
-    return jax.config.jax_compilation_cache_dir or None if enabled else None
+    settings: Any = jax.config
+    enabled = settings.jax_enable_compilation_cache
+    return settings.jax_compilation_cache_dir or None if enabled else None
 
 
 def _machine() -> str:
