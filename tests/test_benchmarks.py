@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import fedbandits as fb
-from benchmarks import baseline, bench, compare, exchanging, rows, scaling, timing
+from benchmarks import baseline, bench, compare, exchanging, rows, scaling, startup, timing
 from benchmarks.rows import Measure, Measured, NotInstalled
 from tests.instances import random_losses
 from tests.oracles import paper as oracle
@@ -148,11 +149,23 @@ def test_a_real_row_in_quick_mode(tmp_path: Path) -> None:
     assert facts["memory_gib"] > 0
 
 
+@pytest.mark.slow
+def test_the_first_result_of_a_process_is_split_into_its_parts() -> None:
+    *_, first, second = startup.measures(quick=True)
+    for measure in (first, second):
+        row = rows.take(measure)
+        assert row.status == "measured", row.note
+        assert row.goal == (2.5 if measure is first else 1.5)  # on the CPU that tests run on
+        parts = [float(part) for part in re.findall(r"(\d+\.\d+) s ", row.note)]
+        assert row.value == pytest.approx(sum(parts), abs=0.02)  # each is rounded
+
+
 def test_every_row_has_a_name_of_its_own() -> None:
     names = [m.name for group in bench.GROUPS for m in group.measures(False)]
     assert len(set(names)) == len(names)
     assert {name.partition("/")[0] for name in names} == {
         *("small", "links", "figure 1", "import fedbandits", "fedbandits --help"),
+        "README example",
         *("regret_against", "live", "movielens", "million", "exponent"),
     }
 

@@ -74,12 +74,3 @@ def test_a_second_command_compiles_nothing(tmp_path: Path) -> None:
         )
         hits.append(done.stderr.count("Persistent compilation cache hit for 'jit_play_chunk'"))
     assert hits == [0, 1]
-
-
-def test_a_cache_that_the_user_chose_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedbandits.engine.compile_cache import keep_compiled_programs
-
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "chosen")
-    before = dict(os.environ)
-    keep_compiled_programs()
-    assert dict(os.environ) == before

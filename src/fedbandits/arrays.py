@@ -70,8 +70,6 @@ def sample(p: Array, uniform: Array) -> Array:
     for k in range(1, p.shape[0]):
         sums.append(sums[-1] + p[k])
     mark = uniform * sums[-1]
-    if not _written_out(p):
-        return materialised((xp.stack(sums[:-1]) <= mark).sum(axis=0, dtype=xp.int32))
     return materialised(
         functools.reduce(xp.add, [(below <= mark).astype(xp.int32) for below in sums[:-1]])
     )
@@ -176,11 +174,17 @@ def materialised(x: Array) -> Array:
     """Keeps XLA from working x, `[...]` without arms, out again for every number that needs it.
 
     On accelerators, which are quicker to work small things out again than to write them down, only
-    where x is large: there they would write all distributions down instead.
+    where x is large: there they would write all distributions down instead. On a CPU XLA forgets a
+    barrier before it decides what to work out again, but never takes a sum apart: whole numbers,
+    which stay the same, are the sum of themselves and of nothing.
     """
     if isinstance(x, np.ndarray | np.generic):
         return x
     import jax
+    import jax.numpy as jnp
 
+    if on_cpu() and jnp.issubdtype(x.dtype, jnp.integer):
+        itself = jax.lax.broadcasted_iota("int32", (2, *x.shape), 0) == 0
+        return jnp.where(itself, x, 0).sum(axis=0, dtype=x.dtype)
     held = on_cpu() or x.size >= _LARGE
     return jax.lax.optimization_barrier(x) if held else x

@@ -8,13 +8,14 @@ import pytest
 
 from fedbandits.common import extras
 from fedbandits.data import embedded
+from fedbandits.engine import compile_cache
 from tests.cli.test_cli import call
 from tests.without import OPTIONAL, run_without
 
 
 def test_all_that_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "programs"))
+    monkeypatch.setattr(compile_cache, "kept_in", lambda: str(tmp_path / "programs"))
     done = call("doctor")
     assert done.exit_code == 0, done.stderr
     rows = {words[0]: words for line in done.stdout.splitlines() if (words := line.split())}
@@ -36,6 +37,7 @@ def test_what_is_missing_for_what(tmp_path: Path) -> None:
     )
     assert "missing: distributed; to get it: pip install 'fedbandits[cluster]'\n" in done.stdout
     assert "JAX devices: none (jax is not installed; " in done.stdout
+    assert "compiled programs: are not kept\n" in done.stdout
     row = next(line.split() for line in done.stdout.splitlines() if line.startswith("  cvxpy"))
     assert row[1:6] == ["missing", "solvers", "the", "fastest", "gossip"]
 

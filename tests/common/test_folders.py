@@ -6,7 +6,6 @@ import platformdirs
 import pytest
 
 from fedbandits.common import folders
-from fedbandits.engine.compile_cache import keep_compiled_programs
 
 
 def test_the_folders_are_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -19,10 +18,8 @@ def test_the_folders_are_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_no_home_is_no_folder_called_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     for name in ("user_cache_path", "user_data_path"):
         monkeypatch.setattr(platformdirs, name, lambda *_, **__: Path("~/.cache/fedbandits"))
     with pytest.raises(OSError, match="has no home folder; set HOME"):
         folders.data_folder()
-    keep_compiled_programs()
     assert not list(tmp_path.iterdir())

@@ -480,6 +480,20 @@ class OneNumber(Odd):
         return {"z": state.z[:1]}
 
 
+class ForJaxAlone(Odd):
+    """Keeps the contract, with what only JAX's arrays can do."""
+
+    def distribution(self, state: LossEstimates, t: Array) -> Array:
+        return super().distribution(state, t).at[0].add(0.0)
+
+
+def test_an_algorithm_may_be_written_for_jax_alone() -> None:
+    found = fb.simulate(PROBLEM, ForJaxAlone(), GOSSIP, runs=1).dataset["expected_regret"]
+    assert float(found[0, -1]) == pytest.approx(
+        fb.simulate(PROBLEM, fb.Uniform(), GOSSIP, runs=1).uniform_regret, rel=1e-4
+    )
+
+
 def test_bytes_follow_the_message_not_the_arms() -> None:
     sent = sent_by(PROBLEM, OneNumber(), GOSSIP)
     assert (sent.messages, sent.bytes) == (2, 2 * 4)

@@ -15,7 +15,6 @@ from typer.core import TyperGroup
 
 from fedbandits.common import extras, interrupts
 from fedbandits.common.version import __version__
-from fedbandits.engine.compile_cache import keep_compiled_programs
 
 from .doctor import doctor
 from .live import live_app
@@ -94,7 +93,6 @@ def main(
     logger.setLevel(logging.INFO)
     logger.handlers = [Lines()]
     os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; no window is wanted
-    keep_compiled_programs()
 
 
 for _command in (run, results, tune, bounds, network, list_, schema, plot, reproduce, doctor):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +52,7 @@ def lines() -> list[str]:
         f"fedbandits {__version__}: {Path(__file__).parents[1]}",
         f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
         f"JAX devices: {_devices()}",
-        f"compiled programs: {os.environ.get('JAX_COMPILATION_CACHE_DIR', 'are not kept')}",
+        f"compiled programs: {_programs()}",
         f"data: {_or_why_not(data_folder)}",
         f"ratings: {_or_why_not(default_release)}",
     ]
@@ -83,6 +82,15 @@ def _devices() -> str:
     except (ImportError, RuntimeError) as error:  # it may be installed and not start
         return f"none ({one_line(error)})"
     return ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
+
+
+def _programs() -> str:
+    try:
+        from fedbandits.engine.compile_cache import kept_in
+
+        return kept_in() or "are not kept"
+    except ImportError:
+        return "are not kept"
 
 
 def _or_why_not(find: Callable[[], Path]) -> str:

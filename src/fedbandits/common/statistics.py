@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -55,7 +56,13 @@ def interval(values: npt.ArrayLike, level: float = LEVEL) -> Interval:
         >>> interval([1.0, 2.0, 3.0])
         Interval(mean=2.0, low=-0.484..., high=4.484...)
     """
-    import xarray as xr
+    from scipy.special import stdtrit
 
-    sample = xr.DataArray(np.asarray(values, np.float64).ravel(), dims="run")
-    return Interval(*(float(part) for part in band(sample, level)))
+    sample = np.asarray(values, np.float64).ravel()
+    known = sample[~np.isnan(sample)]
+    mean = float(known.mean()) if len(known) else math.nan
+    if len(known) < 2:
+        return Interval(mean, math.nan, math.nan)
+    count = len(sample)
+    half = float(stdtrit(count - 1, (1 + level) / 2) * known.std(ddof=1) / math.sqrt(count))
+    return Interval(mean, mean - half, mean + half)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fedbandits.arrays import Array
+from fedbandits.arrays import Array, materialised
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -35,10 +35,10 @@ def round_key(which: int, seed: Array, t: Array) -> Key:
 
     stream = (jnp.uint32(which), jnp.asarray(seed, "uint32"))
     # The barrier keeps XLA from working the round's key out again for every number drawn from it.
-    key: Key = jax.lax.optimization_barrier(
+    first, second = jax.lax.optimization_barrier(
         _threefry(stream, jnp.uint32(0), jnp.asarray(t).astype("uint32"))
     )
-    return key
+    return materialised(first), materialised(second)
 
 
 def words(key: Key, shape: tuple[int, ...]) -> Array:

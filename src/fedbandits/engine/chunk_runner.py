@@ -82,7 +82,7 @@ def _play_chunks(
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the devices: the caller's arrays are not ours to donate.
-    carry = where.put(jax.tree.map(lambda x: jax.numpy.array(x, copy=True), carry))
+    carry = where.put(jax.tree.map(_copied, carry))
     # To the devices once, not with every chunk.
     conditions, traced = where.put_whole(
         (first_game.conditions, batch.problem if problem.traced else None)
@@ -148,6 +148,11 @@ def _play_chunks(
     finally:
         bar.close()
     return carry
+
+
+def _copied(x: Any) -> Any:
+    """A copy, of NumPy's arrays by NumPy: JAX would compile a program to take one apart."""
+    return jax.numpy.array(x, copy=True) if isinstance(x, jax.Array) else np.array(x)
 
 
 def stopped(done: int, problem: Problem) -> str:

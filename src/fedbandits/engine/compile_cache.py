@@ -1,4 +1,4 @@
-"""Where compiled programs are kept from one command to the next."""
+"""Where compiled programs are kept from one process to the next."""
 
 from __future__ import annotations
 
@@ -6,31 +6,59 @@ import hashlib
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 from fedbandits.common.folders import cache_folder
 
+SWITCH = "FEDBANDITS_COMPILE_CACHE"
+"""The environment variable that keeps nothing where it is `off`."""
+
 _MEGABYTES = 500
+_SECONDS = 0.1
+"""What takes longer to compile is kept: all of a simulation, and none of JAX's own small steps."""
 
 
 def keep_compiled_programs() -> None:
-    """Have JAX keep what it compiles in the user's cache folder, if it has not started yet.
+    """Have JAX keep what it compiles in the user's cache folder, where nobody chose otherwise.
 
-    A second command then starts in seconds less. Whoever sets JAX_COMPILATION_CACHE_DIR, or turns
-    JAX_ENABLE_COMPILATION_CACHE off, has chosen otherwise.
+    A second process then starts in seconds less. JAX has one cache for the whole process, so
+    programs that the user compiles after this are kept there too. Left alone where a folder was
+    chosen for it (JAX_COMPILATION_CACHE_DIR, or in `jax.config`), where JAX's cache is turned off
+    (JAX_ENABLE_COMPILATION_CACHE), and where FEDBANDITS_COMPILE_CACHE is off. JAX itself tells
+    programs apart by its version, flags and devices, goes on without an entry that it cannot read,
+    and throws out what was not used for longest.
     """
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+    import jax
+
+    settings: Any = jax.config
+    chosen = settings.jax_compilation_cache_dir is not None
+    enabled = settings.jax_enable_compilation_cache
+    if chosen or not enabled or os.environ.get(SWITCH, "on").lower() == "off":
         return
     try:
         folder = cache_folder() / _machine()
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # no home, or none to write to: compile every time
+    except OSError:  # no home: compile every time
         return
-    for name, value in (
-        ("JAX_COMPILATION_CACHE_DIR", str(folder)),
-        ("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MEGABYTES * 2**20)),
-        ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1"),
+    if not os.access(folder, os.W_OK | os.X_OK):  # JAX would warn of every program
+        return
+    settings.update("jax_compilation_cache_dir", str(folder))
+    for name, default, ours in (
+        ("jax_compilation_cache_max_size", -1, _MEGABYTES * 2**20),
+        ("jax_persistent_cache_min_compile_time_secs", 1.0, _SECONDS),
     ):
-        os.environ.setdefault(name, value)
+        if getattr(settings, name) == default:
+            settings.update(name, ours)
+
+
+def kept_in() -> str | None:
+    """The folder in which a simulation's compiled programs are kept; None where they are not."""
+    import jax
+
+    keep_compiled_programs()
+    settings: Any = jax.config
+    enabled = settings.jax_enable_compilation_cache
+    return settings.jax_compilation_cache_dir or None if enabled else None
 
 
 def _machine() -> str:

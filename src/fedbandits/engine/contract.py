@@ -114,7 +114,11 @@ def _check_leaves(algorithm: AnyAlgorithm) -> None:
 def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:
     """The one thing looked at by value: what a single agent plays from in round 1."""
     state = algorithm.init(problem.arms, problem.agents, (), dtype)
-    p = np.asarray(_distribution(algorithm, state, np.int32(1)))
+    try:
+        with np.errstate(all="ignore"):  # the distribution itself is looked at
+            p = np.asarray(algorithm.distribution(state, np.int32(1)))  # as a live agent does
+    except Exception:  # it may be written for JAX's arrays alone: compiled then, which takes longer
+        p = np.asarray(_distribution(algorithm, state, np.int32(1)))
     if not ((p >= 0).all() and abs(p.sum() - 1) < 1e-3):  # NaN fails too
         raise ValueError(
             f"{type(algorithm).__name__}.distribution is no distribution in round 1: it sums to "

@@ -24,6 +24,7 @@ from fedbandits.results.snapshots import Snapshots, snapshot_rounds
 
 from . import pytrees
 from .chunk_sizes import chunking
+from .compile_cache import keep_compiled_programs
 from .conditions import Conditions
 from .contract import check_contract
 from .devices import Spread, one_per_core, spread
@@ -35,6 +36,7 @@ from .under_way import first_state, own_state
 from .watching import first_memory
 
 one_per_core()
+keep_compiled_programs()
 
 DType = Literal["float32", "float64"]
 Devices = int | Sequence[jax.Device] | None

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Literal
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from fedbandits.problems.base import Problem, check_shape
@@ -154,7 +153,7 @@ def _constants(jaxpr: Any) -> list[bytes]:
     """Every array and number that was there when a function was traced."""
     found = [_bytes(value) for value in getattr(jaxpr, "consts", ())]  # an open one has none
     for equation in jaxpr.eqns:
-        found += [_bytes(x.val) for x in equation.invars if isinstance(x, Literal)]
+        found += [_bytes(x.val) for x in equation.invars if hasattr(x, "val")]  # a literal
         for inside in jax.tree.leaves(equation.params):
             if hasattr(inside, "eqns"):  # the body of a jit, a branch, a loop
                 found += _constants(inside)

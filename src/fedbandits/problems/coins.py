@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.arrays import Array
+from fedbandits.arrays import Array, materialised
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words, words_at
 
@@ -110,7 +110,7 @@ class ActivatedBernoulli(Coins):
 
         drawn = _words(self.seed, t, (self.agents, self.arms + 1))
         # Without replacement: the agents with the smallest of N random words.
-        active = _ranks(drawn[:, 0]) < self.active
+        active = _ranks(materialised(drawn[:, 0])) < self.active
         return jnp.where(active[:, None], _coins(drawn[:, 1:], self.means), 0.0)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .result import FORMAT, Result
+from .unbuilt import Unbuilt
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -30,15 +31,13 @@ def build_result(
     snapshots: Snapshots | None = None,
 ) -> Result:
     """A result from a finished record."""
-    import xarray as xr
-
     runs, agents = recommended.shape
     arms = record.arm_loss.shape[1]
     own_losses = record.arm_loss.ndim == 3
     # Along the runs too: one value for all, or one for each.
     best = record.arm_loss.min(axis=1).reshape(len(record.times), -1)
     spent = record.expected.mean(axis=1) + record.worst_excess
-    data = xr.Dataset(
+    data = Unbuilt(
         {
             "regret": (("run", "time"), (record.incurred - best).T),
             "expected_regret": (("run", "time"), (record.expected - best).T),
@@ -73,7 +72,7 @@ def build_result(
             "against": "current",
         },
     )
-    return Result(data, gossip).against(against)
+    return Result(data, gossip).against(against)  # type: ignore[arg-type]
 
 
 def _of_rounds(record: Record) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:

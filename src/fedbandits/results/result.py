@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
@@ -16,6 +16,7 @@ from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
 from .snapshots import encoding
+from .unbuilt import Unbuilt, table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,20 @@ DIMENSIONS = {
 """Of the variables that every result has; see `Result`."""
 
 ATTRIBUTES = {"config", "communication", "against"}
+
+
+class _Dataset:
+    """The field `dataset`: given as arrays alone, it is built when somebody asks for it."""
+
+    def __get__(self, result: Result | None, kind: type | None = None) -> xr.Dataset:
+        if result is None:
+            raise AttributeError("dataset")  # as of a field without a default
+        if isinstance(result.held, Unbuilt):
+            result.__dict__["held"] = result.held.build()
+        return cast("xr.Dataset", result.held)
+
+    def __set__(self, result: Result, dataset: xr.Dataset | Unbuilt) -> None:
+        result.__dict__["held"] = dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +102,17 @@ class Result:
     `gossip` is what was simulated with; a file does not hold it.
     """
 
-    dataset: xr.Dataset
+    if TYPE_CHECKING:
+        dataset: xr.Dataset
+        held: ClassVar[xr.Dataset | Unbuilt]
+    else:
+        dataset: xr.Dataset = _Dataset()
     gossip: Gossip | None = None
 
     @property
     def config(self) -> dict[str, Any]:
         """Problem, network, gossip, algorithm, runs, seed, dtype and version."""
-        config: dict[str, Any] = json.loads(self.dataset.attrs["config"])
+        config: dict[str, Any] = json.loads(self.held.attrs["config"])
         return config
 
     @property
@@ -103,7 +122,7 @@ class Result:
         `leaves` says what each is declared to be (`estimate`, `count` or `raw`), `leaf_bytes` how
         much of `bytes` it is; older files have no `leaf_bytes`.
         """
-        sent: dict[str, Any] = json.loads(self.dataset.attrs["communication"])
+        sent: dict[str, Any] = json.loads(self.held.attrs["communication"])
         return sent
 
     @property
@@ -206,12 +225,14 @@ class Result:
     @property
     def moving(self) -> str | None:
         """The sequence of arms that regret is against, in words; None where it is one arm."""
-        return self.dataset.attrs["against"] if "compared_loss" in self.dataset else None
+        if isinstance(self.held, Unbuilt) or "compared_loss" not in self.dataset:
+            return None
+        return str(self.dataset.attrs["against"])
 
     @property
     def sample(self) -> tuple[str, int]:
         """What intervals are over, `run` or `draw`, and how many of them there are."""
-        sizes = self.dataset.sizes
+        sizes = self.held.sizes
         return ("draw", sizes["draw"]) if "draw" in sizes else ("run", sizes["run"])
 
     def band(self, variable: str = "regret") -> Band:
@@ -247,11 +268,11 @@ class Result:
 
     def against(self, which: Literal["current", "final"]) -> Result:
         """The same result with curves against the arm best up to each time, or best at T."""
-        data = self.dataset
         if which not in ("current", "final"):
             raise ValueError(f"against must be 'current' or 'final', not {which!r}")
-        if which == data.attrs["against"]:
+        if which == self.held.attrs["against"]:
             return self
+        data = self.dataset
         changed = self._shifted(self._compared - _best(data["arm_loss"], which))
         changed = changed.drop_vars("compared_loss", errors="ignore")
         return Result(changed.assign_attrs(against=which), self.gossip)
@@ -407,7 +428,7 @@ class Result:
 
     @property
     def _played(self) -> str:
-        runs, (over, count) = self.dataset.sizes["run"], self.sample
+        runs, (over, count) = self.held.sizes["run"], self.sample
         return f"{runs} runs on {count} draws of the losses" if over == "draw" else f"{runs} runs"
 
     @property
@@ -419,12 +440,17 @@ class Result:
         return f"{kinds}, {sent['bytes']:,.0f} bytes per agent and round"
 
     def __repr__(self) -> str:
-        sizes = self.dataset.sizes
+        held = self.held
+        if isinstance(held, Unbuilt) and held.printable:
+            rounds, rows, best = held.coords["time"][-1], table(held.rows()), held.best_arm()
+        else:
+            rounds = self.dataset["time"][-1]
+            rows, best = self.summary().round(2).to_string(), self.best_arm
         return (
-            f"Result({self.label}: {self._played}, {sizes['agent']} agents, "
-            f"{sizes['arm']} arms, {int(self.dataset['time'][-1])} rounds; sends {self._sends})\n"
-            f"{self.summary().round(2).to_string()}\n"
-            f"best in hindsight: {self.best_arm}"
+            f"Result({self.label}: {self._played}, {held.sizes['agent']} agents, "
+            f"{held.sizes['arm']} arms, {int(rounds)} rounds; sends {self._sends})\n"
+            f"{rows}\n"
+            f"best in hindsight: {best}"
             + (f"\n{self.links}" if self.links else "")
             + (f"\nregret is against {self.moving}" if self.moving else "")
             + (f"\n{self.lies}" if self.lies else "")
@@ -440,13 +466,13 @@ class Result:
     @property
     def lies(self) -> str:
         """Who lies and how, and whose regret it then is, in words; empty where nobody lies."""
+        liars = self.config.get("liars")
+        if not liars:
+            return ""
         names = self.dataset["agent"].to_numpy()
         told = [
-            f"agent {names[int(who)]} by {label(attack).lower()}"
-            for who, attack in self.config.get("liars", {}).items()
+            f"agent {names[int(who)]} by {label(attack).lower()}" for who, attack in liars.items()
         ]
-        if not told:
-            return ""
         return f"liars: {', '.join(told)}; regret is of the honest, against the arm best for them"
 
 
