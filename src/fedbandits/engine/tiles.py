@@ -37,3 +37,13 @@ def tile_round(
     action = sample(p, uniforms)
     after = algorithm.update(state, received, action, loss_of(action), p, t)
     return after, action, expectation(p, mean_loss)
+
+
+def arm_type(arms: int) -> str:
+    """The smallest type that holds an arm's number.
+
+    Example:
+        >>> arm_type(20), arm_type(2000)
+        ('int8', 'int32')
+    """
+    return "int8" if arms <= 127 else "int32"

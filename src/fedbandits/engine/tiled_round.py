@@ -1,0 +1,241 @@
+"""A round of many agents on a CPU, tile after tile: each reads and writes its part of memory once.
+
+XLA passes about ten times over the state of a round played at once, and from some 100,000 agents
+on no cache holds it. A tile does: its random numbers, losses and distributions never leave the
+cache. Tiles are written in place, in the order of the agents; what the next tile needs of the one
+before, the old estimates of the agents within reach, is handed on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import Array
+from fedbandits.common import streams
+from fedbandits.common.backend import on_cpu
+from fedbandits.problems.base import Problem
+
+from .conditions import Conditions
+from .devices import Spread
+from .tiles import arm_type, tile_round
+from .under_way import Relayed
+
+LEAST = 2**17
+"""Agents, of all runs together, from which on tiles are faster than the whole."""
+CELLS = 2**18
+"""Arms of agents of runs in a tile: half of them in each core's cache."""
+
+
+def tile_size(
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    problem: Problem,
+    carry: Any,
+    where: Spread,
+    games: int,
+) -> int | None:
+    """How many agents make a tile; None where a round is not played in tiles.
+
+    Args:
+        algorithm: what each agent does.
+        conditions: how messages are combined, who lies, which losses are blurred.
+        problem: the losses.
+        carry: before round 1.
+        where: how the state lies on devices.
+        games: how many are played together.
+    """
+    runs, agents, arms = where.runs, where.agents, problem.arms
+    large = runs * agents >= LEAST and max(runs, arms) * agents <= 2**32
+    if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
+        return None
+    if not problem.pointwise or problem.check != "never" or problem.adaptive:
+        return None
+    if algorithm.feedback != "bandit" or algorithm.noised or isinstance(carry.state, Relayed):
+        return None
+    if conditions.privacy is not None or conditions.liars:
+        return None
+    if _reach(algorithm, conditions) is None:
+        return None
+    cells = arms * games * runs // where.mesh.shape["runs"]  # of an agent
+    most = max(1, min(agents, CELLS // cells))
+    return next((n for n in range(most, most // 2, -1) if agents % n == 0), most)
+
+
+def _reach(algorithm: AnyAlgorithm, conditions: Conditions) -> int | None:
+    """How far off in the numbering an agent hears others; None where nobody knows."""
+    if not algorithm.leaves:
+        return 0
+    if any(leaf.combine != "average" for leaf in algorithm.leaves.values()):
+        return None
+    reach: int | None = getattr(conditions.mixer.averages, "reach", None)
+    return reach
+
+
+class Played(NamedTuple):
+    """What came of a round.
+
+    Attributes:
+        state: after it.
+        action: the arms played, `[R, N]`.
+        expected: expected losses ⟨p_t, ℓ̄_t⟩, `[R, N]`.
+    """
+
+    state: Any
+    action: Array
+    expected: Array
+
+
+def mean_losses(problem: Problem, t: Array, tile: int, dtype: Any) -> Array:
+    """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
+
+    def added(total: Array, first: Array, agents: int) -> Array:
+        shape = (problem.arms, agents)
+        agent = first + jax.lax.broadcasted_iota("int32", shape, 1)
+        losses = problem.loss_at(t, agent, jax.lax.broadcasted_iota("int32", shape, 0))
+        return total + losses.sum(axis=1).astype(dtype)
+
+    whole, rest = divmod(problem.agents, tile)
+    total = jax.lax.fori_loop(
+        0, whole, lambda i, total: added(total, i * tile, tile), jnp.zeros(problem.arms, dtype)
+    )
+    if rest:
+        total = added(total, jnp.int32(whole * tile), rest)
+    return total / problem.agents
+
+
+def round_in_tiles(
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    problem: Problem,
+    state: Any,
+    mean: Array,
+    seed: Array,
+    t: Array,
+    sizes: tuple[int, int],
+) -> Played:
+    """Round t of all agents: the same as at once, but for the order of sums.
+
+    Args:
+        algorithm: what each agent does.
+        conditions: how messages are combined.
+        problem: the losses.
+        state: before the round.
+        mean: ℓ̄_t(i), `[K]`.
+        seed: of the actions.
+        t: the round.
+        sizes: R, and how many agents make a tile, as `tile_size` found.
+    """
+    (runs, tile), agents = sizes, problem.agents
+    reach = _reach(algorithm, conditions)
+    assert reach is not None
+    tiles = _Tiles(algorithm, conditions, problem, mean, seed, t, reach, runs, agents)
+    nothing = Played(
+        state,
+        jnp.zeros((runs, agents), arm_type(problem.arms)),
+        jnp.zeros((runs, agents), mean.dtype),
+    )
+    carried = nothing, tiles.nobody(state)
+    whole = (agents - reach) // tile  # tiles beyond which there are enough agents to hear
+    if whole:
+        carried = jax.lax.fori_loop(
+            0, whole, lambda i, carried: tiles.play(carried, i * tile, tile), carried
+        )
+    if rest := agents - whole * tile:
+        carried = tiles.play(carried, jnp.int32(whole * tile), rest, last=True)
+    return carried[0]
+
+
+class _Tiles(NamedTuple):
+    """What all tiles of a round share."""
+
+    algorithm: AnyAlgorithm
+    conditions: Conditions
+    problem: Problem
+    mean: Array
+    seed: Array
+    t: Array
+    reach: int
+    runs: int
+    agents: int
+
+    def play(
+        self, carried: tuple[Played, Any], first: Array, size: int, *, last: bool = False
+    ) -> tuple[Played, Any]:
+        """The tile of so many agents from `first` on.
+
+        Args:
+            carried: what came of the tiles before, and what is behind this one: the old state of
+                the last `reach` agents, leaves `[..., reach]`.
+            first: the first agent.
+            size: how many agents.
+            last: whether these are the last agents, beyond whom there is nobody.
+        """
+        so_far, behind = carried
+        window = self._window(so_far.state, behind, first, size, last=last)
+        own = self._part(so_far.state, window, self.reach, size)
+        received = {}
+        for name, message in self.algorithm.message(window).items():
+            averages: Any = self.conditions.mixer.averages
+            received[name] = averages.average_within(message, first)
+        agent = first + jax.lax.broadcasted_iota("int32", (self.runs, size), 1)
+        run = jax.lax.broadcasted_iota("uint32", (self.runs, size), 0)
+        drawn = streams.words_at(
+            streams.round_key(streams.ACTIONS, self.seed, self.t),
+            run * np.uint32(self.agents) + agent.astype("uint32"),
+        )
+        found = tile_round(
+            self.algorithm,
+            own,
+            received,
+            streams.as_uniforms(drawn, self.mean.dtype),
+            lambda arm: self.problem.loss_at(self.t, agent, arm).astype(self.mean.dtype),
+            self.mean,
+            self.t,
+        )
+        after = jax.tree.map(
+            lambda old, new: self._written(old, new, first), so_far, Played(*found)
+        )
+        return after, self._part(so_far.state, window, size, self.reach)
+
+    def nobody(self, state: Any) -> Any:
+        """What is behind the first tile."""
+        return jax.tree.map(
+            lambda x: jnp.zeros((*x.shape[:-1], self.reach), x.dtype) if self._each(x) else x, state
+        )
+
+    def _each(self, x: Array) -> bool:
+        """Whether x is of every agent, `[..., R, N]`, and not of all of them together."""
+        return tuple(x.shape[-2:]) == (self.runs, self.agents)
+
+    def _window(self, state: Any, behind: Any, first: Array, size: int, *, last: bool) -> Any:
+        """The old state of a tile and of those within reach of it."""
+        ahead = 0 if last else self.reach
+
+        def window(x: Array, before: Array) -> Array:
+            if not self._each(x):
+                return before
+            parts = [before, jax.lax.dynamic_slice_in_dim(x, first, size + ahead, axis=-1)]
+            if last:
+                parts.append(jnp.zeros_like(before))
+            # Read before anything is written: XLA would copy the whole state to be sure of it.
+            return jax.lax.optimization_barrier(jnp.concatenate(parts, axis=-1))
+
+        return jax.tree.map(window, state, behind)
+
+    def _part(self, state: Any, window: Any, first: int, size: int) -> Any:
+        """Some of the agents of a window."""
+        return jax.tree.map(
+            lambda x, wide: wide[..., first : first + size] if self._each(x) else wide,
+            state,
+            window,
+        )
+
+    def _written(self, old: Array, new: Array, first: Array) -> Array:
+        if not self._each(old):
+            return new
+        return jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), first, axis=-1)
