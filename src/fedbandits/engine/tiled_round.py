@@ -139,15 +139,19 @@ def round_in_tiles(
         jnp.zeros((runs, agents), arm_type(problem.arms)),
         jnp.zeros((runs, agents), mean.dtype),
     )
-    carried = nothing, tiles.nobody(state)
-    whole = (agents - reach) // tile  # tiles beyond which there are enough agents to hear
-    if whole:
-        carried = jax.lax.fori_loop(
-            0, whole, lambda i, carried: tiles.play(carried, i * tile, tile), carried
+    after, window, begin, read = nothing, tiles.nobody(state), 0, 0
+    # The last tile takes what is left: beyond all others are as many agents again, and their reach.
+    looped = (agents - reach) // tile - 1
+    if looped > 0:
+        after, window = jax.lax.fori_loop(
+            0,
+            looped,
+            lambda i, carried: tiles.step(*carried, i * tile, tile),
+            (after, tiles.widened(state, window, 0, tile + reach)),
         )
-    if rest := agents - whole * tile:
-        carried = tiles.play(carried, jnp.int32(whole * tile), rest, last=True)
-    return carried[0]
+        begin, read = looped * tile, (looped + 1) * tile + reach
+    window = tiles.widened(after.state, window, read, agents - read, last=True)
+    return tiles.play(after, window, begin, agents - begin)
 
 
 class _Tiles(NamedTuple):
@@ -163,21 +167,25 @@ class _Tiles(NamedTuple):
     runs: int
     agents: int
 
-    def play(
-        self, carried: tuple[Played, Any], first: Array, size: int, *, last: bool = False
-    ) -> tuple[Played, Any]:
+    def step(self, before: Played, window: Any, first: Array, size: int) -> tuple[Played, Any]:
+        """A tile, and the window of the next one, which is as large.
+
+        That one is read when the tile is written: XLA need not keep a copy of the whole state.
+        """
+        after = self.play(before, window, first, size)
+        kept = self._cut(after.state, window, size, None)
+        return after, self.widened(after.state, kept, first + size + self.reach, size)
+
+    def play(self, before: Played, window: Any, first: Array, size: int) -> Played:
         """The tile of so many agents from `first` on.
 
         Args:
-            carried: what came of the tiles before, and what is behind this one: the old state of
-                the last `reach` agents, leaves `[..., reach]`.
+            before: what came of the tiles before.
+            window: the old state of these agents, and of `reach` more on either side.
             first: the first agent.
             size: how many agents.
-            last: whether these are the last agents, beyond whom there is nobody.
         """
-        so_far, behind = carried
-        window = self._window(so_far.state, behind, first, size, last=last)
-        own = self._part(so_far.state, window, self.reach, size)
+        own = self._cut(before.state, window, self.reach, self.reach + size)
         received = {}
         for name, message in self.algorithm.message(window).items():
             averages: Any = self.conditions.mixer.averages
@@ -197,43 +205,40 @@ class _Tiles(NamedTuple):
             self.mean,
             self.t,
         )
-        after = jax.tree.map(
-            lambda old, new: self._written(old, new, first), so_far, Played(*found)
+        after: Played = jax.tree.map(
+            lambda old, new: self._written(old, new, first), before, Played(*found)
         )
-        return after, self._part(so_far.state, window, size, self.reach)
+        return after
 
     def nobody(self, state: Any) -> Any:
-        """What is behind the first tile."""
+        """Leaves `[..., reach]`, where there are no agents."""
         return jax.tree.map(
             lambda x: jnp.zeros((*x.shape[:-1], self.reach), x.dtype) if self._each(x) else x, state
+        )
+
+    def widened(
+        self, state: Any, window: Any, first: Array | int, size: int, *, last: bool = False
+    ) -> Any:
+        """A window and so many more agents from `first` on; beyond the `last` there is nobody."""
+
+        def wider(x: Array, wide: Array) -> Array:
+            if not self._each(x):
+                return wide
+            read = jax.lax.dynamic_slice_in_dim(x, first, size, axis=-1)
+            nobody = [jnp.zeros((*x.shape[:-1], self.reach), x.dtype)] if last else []
+            return jnp.concatenate([wide, read, *nobody], axis=-1)
+
+        return jax.tree.map(wider, state, window)
+
+    def _cut(self, state: Any, window: Any, first: int, end: int | None) -> Any:
+        """Some of the agents of a window."""
+        return jax.tree.map(
+            lambda x, wide: wide[..., first:end] if self._each(x) else wide, state, window
         )
 
     def _each(self, x: Array) -> bool:
         """Whether x is of every agent, `[..., R, N]`, and not of all of them together."""
         return tuple(x.shape[-2:]) == (self.runs, self.agents)
-
-    def _window(self, state: Any, behind: Any, first: Array, size: int, *, last: bool) -> Any:
-        """The old state of a tile and of those within reach of it."""
-        ahead = 0 if last else self.reach
-
-        def window(x: Array, before: Array) -> Array:
-            if not self._each(x):
-                return before
-            parts = [before, jax.lax.dynamic_slice_in_dim(x, first, size + ahead, axis=-1)]
-            if last:
-                parts.append(jnp.zeros_like(before))
-            # Read before anything is written: XLA would copy the whole state to be sure of it.
-            return jax.lax.optimization_barrier(jnp.concatenate(parts, axis=-1))
-
-        return jax.tree.map(window, state, behind)
-
-    def _part(self, state: Any, window: Any, first: int, size: int) -> Any:
-        """Some of the agents of a window."""
-        return jax.tree.map(
-            lambda x, wide: wide[..., first : first + size] if self._each(x) else wide,
-            state,
-            window,
-        )
 
     def _written(self, old: Array, new: Array, first: Array) -> Array:
         if not self._each(old):
