@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
@@ -22,7 +21,7 @@ from fedbandits.problems.base import Problem
 
 from .conditions import Conditions
 from .devices import Spread
-from .tiles import arm_type, tile_round
+from .tiles import arm_type, tile_round, uniforms_of
 from .under_way import Relayed
 
 LEAST = 2**17
@@ -49,10 +48,6 @@ def tile_size(
         where: how the state lies on devices.
         games: how many are played together.
     """
-    runs, agents, arms = where.runs, where.agents, problem.arms
-    large = runs * agents >= LEAST and max(runs, arms) * agents <= 2**32
-    if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
-        return None
     if not problem.pointwise or problem.check != "never" or problem.adaptive:
         return None
     if algorithm.feedback != "bandit" or algorithm.noised or isinstance(carry.state, Relayed):
@@ -60,6 +55,21 @@ def tile_size(
     if conditions.privacy is not None or conditions.liars:
         return None
     if _reach(algorithm, conditions) is None:
+        return None
+    return agents_in_cache(problem.arms, where, games)
+
+
+def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
+    """How many agents make a tile, whatever is done with it; None where all are better at once.
+
+    Args:
+        arms: K.
+        where: how the state lies on devices.
+        games: how many are played together.
+    """
+    runs, agents = where.runs, where.agents
+    large = runs * agents >= LEAST and max(runs, arms) * agents <= 2**32
+    if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
         return None
     cells = arms * games * runs // where.mesh.shape["runs"]  # of an agent
     most = max(1, min(agents, CELLS // cells))
@@ -143,11 +153,9 @@ def round_in_tiles(
     # The last tile takes what is left: beyond all others are as many agents again, and their reach.
     looped = (agents - reach) // tile - 1
     if looped > 0:
+        start = after, tiles.widened(state, window, 0, tile + reach)
         after, window = jax.lax.fori_loop(
-            0,
-            looped,
-            lambda i, carried: tiles.step(*carried, i * tile, tile),
-            (after, tiles.widened(state, window, 0, tile + reach)),
+            0, looped, lambda i, carried: tiles.step(carried, i * tile, tile), start
         )
         begin, read = looped * tile, (looped + 1) * tile + reach
     window = tiles.widened(after.state, window, read, agents - read, last=True)
@@ -167,11 +175,12 @@ class _Tiles(NamedTuple):
     runs: int
     agents: int
 
-    def step(self, before: Played, window: Any, first: Array, size: int) -> tuple[Played, Any]:
+    def step(self, carried: tuple[Played, Any], first: Array, size: int) -> tuple[Played, Any]:
         """A tile, and the window of the next one, which is as large.
 
         That one is read when the tile is written: XLA need not keep a copy of the whole state.
         """
+        before, window = carried
         after = self.play(before, window, first, size)
         kept = self._cut(after.state, window, size, None)
         return after, self.widened(after.state, kept, first + size + self.reach, size)
@@ -190,18 +199,15 @@ class _Tiles(NamedTuple):
         for name, message in self.algorithm.message(window).items():
             averages: Any = self.conditions.mixer.averages
             received[name] = averages.average_within(message, first)
-        agent = first + jax.lax.broadcasted_iota("int32", (self.runs, size), 1)
-        run = jax.lax.broadcasted_iota("uint32", (self.runs, size), 0)
-        drawn = streams.words_at(
-            streams.round_key(streams.ACTIONS, self.seed, self.t),
-            run * np.uint32(self.agents) + agent.astype("uint32"),
-        )
+        dtype, sizes = self.mean.dtype, (self.runs, size)
+        key = streams.round_key(streams.ACTIONS, self.seed, self.t)
+        agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
         found = tile_round(
             self.algorithm,
             own,
             received,
-            streams.as_uniforms(drawn, self.mean.dtype),
-            lambda arm: self.problem.loss_at(self.t, agent, arm).astype(self.mean.dtype),
+            uniforms_of(key, first, sizes, self.agents, dtype),
+            lambda arm: self.problem.loss_at(self.t, agent, arm).astype(dtype),
             self.mean,
             self.t,
         )

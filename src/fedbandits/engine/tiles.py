@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
+import numpy as np
+
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, expectation, sample
+from fedbandits.common import streams
 
 
 def tile_round(
@@ -37,6 +41,27 @@ def tile_round(
     action = sample(p, uniforms)
     after = algorithm.update(state, received, action, loss_of(action), p, t)
     return after, action, expectation(p, mean_loss)
+
+
+def uniforms_of(
+    key: streams.Key, first: Array | int, sizes: tuple[int, int], agents: int, dtype: Any
+) -> Array:
+    """The uniforms of the agents of a tile: those that `streams.uniforms` has in their places.
+
+    Args:
+        key: of the round.
+        first: the first agent of the tile.
+        sizes: R and n.
+        agents: N.
+        dtype: of the numbers.
+
+    Returns:
+        `[R, n]`, columns `first` to `first` + n - 1 of all, `[R, N]`.
+    """
+    agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
+    run = jax.lax.broadcasted_iota("uint32", sizes, 0)
+    place = run * np.uint32(agents) + agent.astype("uint32")
+    return streams.as_uniforms(streams.words_at(key, place), dtype)
 
 
 def arm_type(arms: int) -> str:
