@@ -15,7 +15,7 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
-from fedbandits.engine import batch, chunk_sizes, rounds, tiled_round
+from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_round
 from fedbandits.engine.preparation import Game, precision, prepare
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.tiled_round import mean_losses, round_in_tiles, tile_size
@@ -34,7 +34,7 @@ def coins(*, horizon: int = 40, own: bool = False) -> fb.Problem:
 
 @pytest.fixture
 def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever can be is played in tiles, of 60 agents of one run at most."""
+    """Whatever can be is played in tiles, of 60 agents of one run or fewer."""
     monkeypatch.setattr(tiled_round, "LEAST", 1)
     monkeypatch.setattr(tiled_round, "CELLS", 60 * ARMS)
 
@@ -102,24 +102,22 @@ def _in_tiles(game: Game, tile: int) -> Any:
 @pytest.mark.parametrize("rates", [[0.1], [0.1, 0.3]])
 def test_a_simulation_is_the_same(rates: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """In all that is recorded of it, to 1e-12, one game or several together."""
-    made: list[int] = []
+    found: list[int | None] = []
 
-    def spied(*told: Any) -> tiled_round.Played:
-        made.append(told[-1])
-        return round_in_tiles(*told)
+    def spied(*told: Any) -> int | None:
+        found.append(tile_size(*told))
+        return found[-1]
 
     def datasets() -> list[Any]:
         algorithms = [fb.FedExp3(rate) for rate in rates]
         played = simulate_each(coins(), algorithms, GRID, runs=2, dtype="float64")
         return [result.dataset for result in played]
 
-    monkeypatch.setattr(rounds, "round_in_tiles", spied)
+    monkeypatch.setattr(chunk_runner, "tile_size", spied)
     in_tiles = datasets()
-    assert made
-    made.clear()
     monkeypatch.setattr(tiled_round, "LEAST", 2**40)
     at_once = datasets()
-    assert not made
+    assert found == [23, None]
     for tiled, plain in zip(in_tiles, at_once, strict=True):
         for name, values in plain.data_vars.items():
             np.testing.assert_allclose(tiled[name], values, rtol=1e-12, atol=1e-12)
@@ -161,18 +159,21 @@ def test_resumed_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)
     resumed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)
     assert resumed.dataset.identical(undisturbed.dataset)
-    assert played == [60, 60]
+    assert played == [23, 23]
 
 
 @pytest.mark.usefixtures("tiled")
-def test_what_is_played_in_tiles() -> None:
-    """A divisor of N where one is near, of all runs together as many arms of agents as fit."""
-    assert _tile(coins(), fb.FedExp3(), GRID) == 60
-    assert _tile(coins(), fb.FedExp3(), GRID, runs=2, devices=1) == 23
-    assert _tile(coins(), fb.Exp3(), None) == 60
-    even = fb.problems.bernoulli([0.1] * ARMS, 40, agents=300)
-    assert _tile(even, fb.FedExp3(), fb.gossip.max_degree(fb.networks.grid(20, 15))) == 60
-    assert _tile(even, fb.FedExp3(), fb.gossip.max_degree(fb.networks.path(300))) == 60
+def test_what_is_played_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many agents as fit, a divisor of N where one is near."""
+    assert _tile(coins(), fb.FedExp3(), GRID) == 23  # of 299 / 8 = 37 at most
+    assert _tile(coins(), fb.Exp3(), None, runs=20, devices=1) == 3
+    even, row = fb.problems.bernoulli([0.1] * ARMS, 40, agents=300), fb.networks.path(300)
+    assert _tile(even, fb.FedExp3(), fb.gossip.max_degree(row)) == 30
+    monkeypatch.setattr(tiled_round, "MOST", 14)
+    assert _tile(coins(), fb.FedExp3(), GRID) == 13
+    monkeypatch.setattr(tiled_round, "MOST", 12)
+    assert _tile(coins(), fb.FedExp3(), GRID) is None  # neighbours are 13 apart
+    assert _tile(coins(), fb.Exp3(), None) == 12
 
 
 @pytest.mark.usefixtures("tiled")

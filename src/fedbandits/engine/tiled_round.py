@@ -1,9 +1,9 @@
 """A round of many agents on a CPU, tile after tile: each reads and writes its part of memory once.
 
-XLA passes about ten times over the state of a round played at once, and from some 100,000 agents
-on no cache holds it. A tile does: its random numbers, losses and distributions never leave the
-cache. Tiles are written in place, in the order of the agents; what the next tile needs of the one
-before, the old estimates of the agents within reach, is handed on.
+XLA passes about ten times over the state of a round played at once, which no core's cache holds
+from some 10,000 agents on. A tile fits: its random numbers, losses and distributions never leave
+the cache. Tiles are written in place, in the order of the agents; what the next tile needs of the
+one before, the old estimates of the agents within reach, is handed on.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from .devices import Spread
 from .tiles import arm_type, tile_round, uniforms_of
 from .under_way import Relayed
 
-LEAST = 2**17
-"""Agents, of all runs together, from which on tiles are faster than the whole."""
+LEAST = 2**15
+"""Agents, of all runs together, from which on a round in tiles is worth a larger program."""
 CELLS = 2**18
-"""Arms of agents of runs in a tile: half of them in each core's cache."""
+"""Arms of agents of runs in a tile: half of them in each of two cores' caches."""
+MOST = 2**14
+"""Agents in a tile: with more, XLA goes over few arms in a slower way."""
+FEWEST = 8
+"""Tiles of a round: the last one takes what is left, and must not be most of it."""
 
 
 def tile_size(
@@ -54,9 +58,9 @@ def tile_size(
         return None
     if conditions.privacy is not None or conditions.liars:
         return None
-    if _reach(algorithm, conditions) is None:
-        return None
-    return agents_in_cache(problem.arms, where, games)
+    reach, tile = _reach(algorithm, conditions), agents_in_cache(problem.arms, where, games)
+    # With neighbours farther off than that, most of what is read would be read for them.
+    return None if reach is None or tile is None or reach > tile else tile
 
 
 def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
@@ -72,7 +76,7 @@ def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
     if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
         return None
     cells = arms * games * runs // where.mesh.shape["runs"]  # of an agent
-    most = max(1, min(agents, CELLS // cells))
+    most = max(1, min(MOST, CELLS // cells, agents // FEWEST))
     return next((n for n in range(most, most // 2, -1) if agents % n == 0), most)
 
 
