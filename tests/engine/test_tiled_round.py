@@ -26,7 +26,7 @@ GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
 
 def coins(*, horizon: int = 40, own: bool = False) -> fb.Problem:
     """Independent coins; with means of each agent's `own`, or those of all."""
-    means = np.linspace(0.2, 0.8, ARMS)
+    means = np.linspace(0.8, 0.2, ARMS)
     if own:
         return fb.problems.bernoulli(np.stack([np.roll(means, v) for v in range(AGENTS)]), horizon)
     return fb.problems.bernoulli(means, horizon, agents=AGENTS, seed=3)
