@@ -20,6 +20,7 @@ from .chunk_sizes import chunking
 from .progress import Progress
 from .recorder import Outcome, Record, Recorder, into_records
 from .rounds import Carry, Chunk
+from .tiled_round import tile_size
 
 logger = logging.getLogger("fedbandits")
 
@@ -77,6 +78,9 @@ def _play_chunks(
     gossip = first_game.gossip
     drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
     chunks = chunking(problem, where.runs * batch.size, draws, drawn)
+    tile = tile_size(
+        first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
+    )
     last = problem.horizon if enough is None else enough
     done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
     if done:
@@ -133,7 +137,7 @@ def _play_chunks(
             if waits:
                 recorder.settle()
             checked = problem.traced and problem.check == "during"
-            chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where)
+            chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where, tile)
             carry, curves, totals = batch.play(conditions, losses, carry, done + 1, chunk)
             outcome: Outcome = (curves, totals)
             if done + rounds in due:

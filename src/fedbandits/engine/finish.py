@@ -13,8 +13,9 @@ from fedbandits.arrays import Array
 from fedbandits.common.backend import playing_on
 from fedbandits.results.communication import communication
 
-from .looking import leading
+from .looking import leading_in_tiles, leading_of_all
 from .preparation import Game
+from .tiled_round import agents_in_cache
 from .under_way import own_state
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
     after, seed = np.int32(problem.horizon + 1), np.uint32(game.seed)
     platform = game.where.platform
     with playing_on(platform):
-        found = _recommend(game.algorithm, own_state(state), after, seed, platform=platform)
+        told = game.algorithm, own_state(state), after, seed
+        tile = agents_in_cache(problem.arms, game.where)
+        if tile is None:
+            found = _recommend(*told, platform=platform)
+        else:
+            found = _recommend_in_tiles(*told, (game.where.runs, problem.agents, tile))
     by_agent: list[np.ndarray[Any, Any]] = [game.record.agent_incurred, game.record.agent_expected]
     if game.snapshots is not None:
         by_agent.append(game.snapshots.excess)
@@ -64,4 +70,7 @@ def _recommend(
     platform: str,  # noqa: ARG001
 ) -> Array:
     """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
-    return leading(algorithm.distribution(state, t), t, seed)
+    return leading_of_all(algorithm.distribution(state, t), t, seed)
+
+
+_recommend_in_tiles = jax.jit(leading_in_tiles, static_argnums=4)

@@ -14,14 +14,45 @@ from fedbandits.common.streams import ACTIONS, round_key, uniforms
 from fedbandits.results.snapshots import Shot
 
 from .conditions import Conditions
+from .tiles import uniforms_of
 from .under_way import own_state
 
 
-def leading(p: Array, t: Array, seed: Array) -> Array:
-    """The likeliest arm of round t for every run and agent, `[R, N]`; a random one of equals."""
+def leading(p: Array, uniform: Array) -> Array:
+    """The likeliest arm for every run and agent, `[R, N]`; a random one of equals."""
     likeliest = (p >= over_arms("max", p) * (1 - 1e-6)).astype(p.dtype)
-    uniform = materialised(uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
-    return sample(likeliest, uniform)
+    return sample(likeliest, materialised(uniform))
+
+
+def leading_of_all(p: Array, t: Array, seed: Array) -> Array:
+    """The same for round t, of all agents."""
+    return leading(p, uniforms(round_key(ACTIONS, seed, t), p.shape[1:], p.dtype))
+
+
+def leading_in_tiles(
+    algorithm: AnyAlgorithm, state: Any, t: Array, seed: Array, sizes: tuple[int, int, int]
+) -> Array:
+    """The same, tile after tile, so that no distribution is held: `sizes` are R, N and n."""
+    runs, agents, tile = sizes
+    key = round_key(ACTIONS, seed, t)
+
+    def add(i: Array, found: Array) -> Array:
+        first = jnp.minimum(i * tile, agents - tile)  # the last may find again what is found
+        own = jax.tree.map(
+            lambda x: (
+                jax.lax.dynamic_slice_in_dim(x, first, tile, axis=-1)
+                if tuple(x.shape[-2:]) == (runs, agents)
+                else x
+            ),
+            state,
+        )
+        p = algorithm.distribution(own, t)
+        arms = leading(p, uniforms_of(key, first, (runs, tile), agents, p.dtype))
+        return jax.lax.dynamic_update_slice_in_dim(found, arms, first, axis=-1)
+
+    nothing = jnp.zeros((runs, agents), "int32")
+    found: Array = jax.lax.fori_loop(0, -(-agents // tile), add, nothing)
+    return found
 
 
 def _seen(
@@ -32,7 +63,7 @@ def _seen(
     honest = conditions.honest(p)
     mean = honest.mean(axis=-1)
     distance = jnp.abs(honest - mean[..., None]).sum(axis=0) / 2
-    return Shot(leading(p, t, seed), mean, distance.mean(axis=-1))
+    return Shot(leading_of_all(p, t, seed), mean, distance.mean(axis=-1))
 
 
 @functools.partial(jax.jit, static_argnames=("several", "platform"))

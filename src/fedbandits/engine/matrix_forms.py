@@ -52,6 +52,11 @@ class Reliable:
     diagonal: Any
     """W_vv, where an agent may tell something else than it holds."""
 
+    @property
+    def reach(self) -> int | None:
+        """How far off in the numbering neighbours are, where `average_within` is to be had."""
+        return None
+
     def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Any:  # noqa: ARG002
         """Nothing happens to them."""
         return None
@@ -78,6 +83,19 @@ class Reliable:
 
     def average(self, x: Array) -> Array:
         """Σ_u W_uv x^u, `[K, R, N]`."""
+        raise NotImplementedError
+
+    def average_within(self, window: Array, first: Array) -> Array:
+        """Σ_u W_uv x^u for the agents inside a window, where there is a `reach`.
+
+        Args:
+            window: x of n agents and of `reach` more on either side, `[K, R, n + 2 reach]`;
+                anything where there are no agents.
+            first: the first of the n.
+
+        Returns:
+            `[K, R, n]`.
+        """
         raise NotImplementedError
 
 
@@ -188,8 +206,8 @@ class Neighbours(Reliable):
 class Shifts(Reliable):
     """Neighbours of one weight at a few fixed distances in the numbering, as on a grid.
 
-    An accelerator then reads one byte for the neighbours of an agent, not an index and a weight
-    for each: at a million agents that is most of the work.
+    One byte is then read for the neighbours of an agent, not an index and a weight for each: on an
+    accelerator that is most of the work of a million agents, on a CPU half of an average.
     """
 
     distances: tuple[int, ...] = field(metadata={"static": True})
@@ -198,22 +216,42 @@ class Shifts(Reliable):
     weight: Array
     diagonal: Array
 
+    @property
+    def reach(self) -> int:
+        """The largest distance."""
+        return max(map(abs, self.distances))
+
     def average(self, x: Array) -> Array:
         """The diagonal · x + w · (sum over neighbours)."""
-        heard = [jnp.where(there, z, 0.0) for there, z in self._neighbours(x)]
-        return self.diagonal * x + self.weight * functools.reduce(jnp.add, heard)
+        return self._average(x, self._neighbours(self._widened(x), self.linked), self.diagonal)
+
+    def average_within(self, window: Array, first: Array) -> Array:
+        """As the average: what is no neighbour is not looked at."""
+        agents = window.shape[-1] - 2 * self.reach
+        linked, diagonal = (
+            jax.lax.dynamic_slice_in_dim(each, first, agents)
+            for each in (self.linked, self.diagonal)
+        )
+        own = window[..., self.reach : self.reach + agents]
+        return self._average(own, self._neighbours(window, linked), diagonal)
 
     def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """One neighbour of everyone at a time."""
-        heard = [jnp.where(there, z, x) for there, z in self._neighbours(x)]
-        return functools.reduce(jnp.maximum, heard, x)
+        neighbours = self._neighbours(self._widened(x), self.linked)
+        return functools.reduce(jnp.maximum, [jnp.where(there, z, x) for there, z in neighbours], x)
 
-    def _neighbours(self, x: Array) -> list[tuple[Array, Array]]:
-        """For each distance, whether there is a neighbour, `[N]`, and its values, `[..., N]`."""
-        reach, agents = max(map(abs, self.distances)), x.shape[-1]
-        wide = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(reach, reach)])
+    def _average(self, x: Array, neighbours: list[tuple[Array, Array]], diagonal: Array) -> Array:
+        heard = [jnp.where(there, z, 0.0) for there, z in neighbours]
+        return diagonal * x + self.weight * functools.reduce(jnp.add, heard)
+
+    def _widened(self, x: Array) -> Array:
+        return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(self.reach, self.reach)])
+
+    def _neighbours(self, window: Array, linked: Array) -> list[tuple[Array, Array]]:
+        """For each distance, whether there is a neighbour, `[n]`, and its values, `[..., n]`."""
+        agents = linked.shape[0]
         return [
-            ((self.linked >> j) & 1 > 0, wide[..., reach + d : reach + d + agents])
+            ((linked >> j) & 1 > 0, window[..., self.reach + d : self.reach + d + agents])
             for j, d in enumerate(self.distances)
         ]
 

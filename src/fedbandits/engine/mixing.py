@@ -217,7 +217,7 @@ def _compact(incoming: Any, dtype: DTypeLike) -> Complete | Shifts | Neighbours 
         return Complete(np.asarray(weight[0], dtype), np.asarray(diagonal[0], dtype))
     if incoming.nnz > _DENSE_SHARE * agents**2 and agents <= _DENSE_MEMORY_AGENTS:
         return None
-    if not on_cpu() and len(weight) and np.ptp(weight) < 1e-12:
+    if len(weight) and np.ptp(weight) < 1e-12:
         distances, bit = np.unique(source - target, return_inverse=True)
         if len(distances) <= 8 and np.abs(distances).max() <= agents // 8:
             linked = np.zeros(agents, np.uint8)

@@ -17,6 +17,8 @@ from fedbandits.results.record import AgentTotals, Curves, Invalid
 
 from .conditions import Conditions
 from .devices import Spread
+from .tiled_round import mean_losses, round_in_tiles
+from .tiles import arm_type
 from .under_way import moved_on, own_state, relay
 from .watching import losses_given, watched
 
@@ -187,6 +189,7 @@ class Chunk(NamedTuple):
         ahead: generate the losses of a stretch at once: faster where they fit in memory.
         checked: look for losses outside [0, 1].
         where: how the carry lies on devices.
+        tile: play rounds in tiles of so many agents; None plays them at once.
     """
 
     runs: int
@@ -195,6 +198,7 @@ class Chunk(NamedTuple):
     ahead: bool
     checked: bool
     where: Spread
+    tile: int | None = None
 
 
 @partial(jax.jit, static_argnames=("chunk",), donate_argnames=("carry",))
@@ -247,10 +251,43 @@ class _Loop(NamedTuple):
     def stretch(
         self, before: tuple[Carry, AgentTotals], now: tuple[Array, Array | None]
     ) -> tuple[tuple[Carry, AgentTotals], Curves]:
-        """A stretch of rounds: what is known before is made at once, what they leave summed up."""
+        """A stretch of rounds, and what they leave summed up."""
         (state, excess, memory), totals = before
-        times, given = now
-        dtype = excess.dtype
+        play = self.at_once if self.chunk.tile is None else self.in_tiles
+        (state, memory), plays = play((state, memory), now, excess.dtype)
+        excess, curves, added = sum_up(plays, excess, self.conditions)
+        return (Carry(state, excess, memory), jax.tree.map(jnp.add, totals, added)), curves
+
+    def in_tiles(
+        self, before: tuple[Any, Any], now: tuple[Array, Array | None], dtype: Any
+    ) -> tuple[tuple[Any, Any], Plays]:
+        """Rounds played in tiles, which make what is random themselves."""
+        (state, memory), (times, _) = before, now
+        tile = self.chunk.tile
+        assert tile is not None
+
+        def play(state: Any, t: Array) -> tuple[Any, tuple[Array, Array, Array]]:
+            mean = mean_losses(self.losses, t, tile, dtype)
+            state, action, expected = round_in_tiles(
+                self.algorithm,
+                self.conditions,
+                self.losses,
+                state,
+                mean,
+                self.seed,
+                t,
+                (self.chunk.runs, tile),
+            )
+            return state, (action, expected, mean)
+
+        state, found = jax.lax.scan(play, state, times)
+        return (state, memory), Plays(*found, jnp.ones(times.shape, bool), None)
+
+    def at_once(
+        self, before: tuple[Any, Any], now: tuple[Array, Array | None], dtype: Any
+    ) -> tuple[tuple[Any, Any], Plays]:
+        """Rounds played by all agents at once: what is known before is made for all of them."""
+        (state, memory), (times, given) = before, now
         uniforms = jax.vmap(
             lambda t: draw_uniforms(
                 self.algorithm, self.conditions, self.seed, t, self.chunk.runs, self.agents, dtype
@@ -265,8 +302,7 @@ class _Loop(NamedTuple):
             self.round, (state, memory), (times, uniforms, known), unroll=_unrolled()
         )
         about = known[1:] if known is not None else found
-        excess, curves, added = sum_up(Plays(action, expected, *about), excess, self.conditions)
-        return (Carry(state, excess, memory), jax.tree.map(jnp.add, totals, added)), curves
+        return (state, memory), Plays(action, expected, *about)
 
     def round(
         self, before: tuple[Any, Any], now: tuple[Array, RoundUniforms, Losses | None]
@@ -279,7 +315,7 @@ class _Loop(NamedTuple):
         state, play = play_round(self.algorithm, self.conditions, state, losses.values, uniforms, t)
         if memory is not None:
             memory = watched(self.losses, memory, play.action, t)
-        action = play.action.astype(_number(play.p.shape[0]))
+        action = play.action.astype(arm_type(play.p.shape[0]))
         # What was known before the round need not be carried out of it.
         found = losses[1:] if known is None else None
         mean = losses.mean if memory is None else losses.mean[..., None]
@@ -358,8 +394,3 @@ def _counts(action: Array, arms: int) -> Array:
 def _unrolled() -> int:
     """Rounds in one turn of the loop: with two, an accelerator need not copy the state back."""
     return 1 if on_cpu() else 2
-
-
-def _number(arms: int) -> str:
-    """The smallest type that holds an arm's number."""
-    return "int8" if arms <= 127 else "int32"

@@ -1,0 +1,256 @@
+"""A round of many agents on a CPU, tile after tile: each reads and writes its part of memory once.
+
+XLA passes about ten times over the state of a round played at once, which no core's cache holds
+from some 10,000 agents on. A tile fits: its random numbers, losses and distributions never leave
+the cache. Tiles are written in place, in the order of the agents; what the next tile needs of the
+one before, the old estimates of the agents within reach, is handed on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.arrays import Array
+from fedbandits.common import streams
+from fedbandits.common.backend import on_cpu
+from fedbandits.problems.base import Problem
+
+from .conditions import Conditions
+from .devices import Spread
+from .tiles import arm_type, tile_round, uniforms_of
+from .under_way import Relayed
+
+LEAST = 2**15
+"""Agents, of all runs together, from which on a round in tiles is worth a larger program."""
+CELLS = 2**18
+"""Arms of agents of runs in a tile: half of them in each of two cores' caches."""
+MOST = 2**14
+"""Agents in a tile: with more, XLA goes over few arms in a slower way."""
+FEWEST = 8
+"""Tiles of a round: the last one takes what is left, and must not be most of it."""
+
+
+def tile_size(
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    problem: Problem,
+    carry: Any,
+    where: Spread,
+    games: int,
+) -> int | None:
+    """How many agents make a tile; None where a round is not played in tiles.
+
+    Args:
+        algorithm: what each agent does.
+        conditions: how messages are combined, who lies, which losses are blurred.
+        problem: the losses.
+        carry: before round 1.
+        where: how the state lies on devices.
+        games: how many are played together.
+    """
+    if not problem.pointwise or problem.check != "never" or problem.adaptive:
+        return None
+    if algorithm.feedback != "bandit" or algorithm.noised or isinstance(carry.state, Relayed):
+        return None
+    if conditions.privacy is not None or conditions.liars:
+        return None
+    reach, tile = _reach(algorithm, conditions), agents_in_cache(problem.arms, where, games)
+    # With neighbours farther off than that, most of what is read would be read for them.
+    return None if reach is None or tile is None or reach > tile else tile
+
+
+def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
+    """How many agents make a tile, whatever is done with it; None where all are better at once.
+
+    Args:
+        arms: K.
+        where: how the state lies on devices.
+        games: how many are played together.
+    """
+    runs, agents = where.runs, where.agents
+    large = runs * agents >= LEAST and max(runs, arms) * agents <= 2**32
+    if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
+        return None
+    cells = arms * games * runs // where.mesh.shape["runs"]  # of an agent
+    most = max(1, min(MOST, CELLS // cells, agents // FEWEST))
+    return next((n for n in range(most, most // 2, -1) if agents % n == 0), most)
+
+
+def _reach(algorithm: AnyAlgorithm, conditions: Conditions) -> int | None:
+    """How far off in the numbering an agent hears others; None where nobody knows."""
+    if not algorithm.leaves:
+        return 0
+    if any(leaf.combine != "average" for leaf in algorithm.leaves.values()):
+        return None
+    reach: int | None = getattr(conditions.mixer.averages, "reach", None)
+    return reach
+
+
+class Played(NamedTuple):
+    """What came of a round.
+
+    Attributes:
+        state: after it.
+        action: the arms played, `[R, N]`.
+        expected: expected losses ⟨p_t, ℓ̄_t⟩, `[R, N]`.
+    """
+
+    state: Any
+    action: Array
+    expected: Array
+
+
+def mean_losses(problem: Problem, t: Array, tile: int, dtype: Any) -> Array:
+    """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
+
+    def added(total: Array, first: Array, agents: int) -> Array:
+        shape = (problem.arms, agents)
+        agent = first + jax.lax.broadcasted_iota("int32", shape, 1)
+        losses = problem.loss_at(t, agent, jax.lax.broadcasted_iota("int32", shape, 0))
+        return total + losses.sum(axis=1).astype(dtype)
+
+    whole, rest = divmod(problem.agents, tile)
+    total = jax.lax.fori_loop(
+        0, whole, lambda i, total: added(total, i * tile, tile), jnp.zeros(problem.arms, dtype)
+    )
+    if rest:
+        total = added(total, jnp.int32(whole * tile), rest)
+    return total / problem.agents
+
+
+def round_in_tiles(
+    algorithm: AnyAlgorithm,
+    conditions: Conditions,
+    problem: Problem,
+    state: Any,
+    mean: Array,
+    seed: Array,
+    t: Array,
+    sizes: tuple[int, int],
+) -> Played:
+    """Round t of all agents: the same as at once, but for the order of sums.
+
+    Args:
+        algorithm: what each agent does.
+        conditions: how messages are combined.
+        problem: the losses.
+        state: before the round.
+        mean: ℓ̄_t(i), `[K]`.
+        seed: of the actions.
+        t: the round.
+        sizes: R, and how many agents make a tile, as `tile_size` found.
+    """
+    (runs, tile), agents = sizes, problem.agents
+    reach = _reach(algorithm, conditions)
+    assert reach is not None
+    tiles = _Tiles(algorithm, conditions, problem, mean, seed, t, reach, runs, agents)
+    nothing = Played(
+        state,
+        jnp.zeros((runs, agents), arm_type(problem.arms)),
+        jnp.zeros((runs, agents), mean.dtype),
+    )
+    after, window, begin, read = nothing, tiles.nobody(state), 0, 0
+    # The last tile takes what is left: beyond all others are as many agents again, and their reach.
+    looped = (agents - reach) // tile - 1
+    if looped > 0:
+        start = after, tiles.widened(state, window, 0, tile + reach)
+        after, window = jax.lax.fori_loop(
+            0, looped, lambda i, carried: tiles.step(carried, i * tile, tile), start
+        )
+        begin, read = looped * tile, (looped + 1) * tile + reach
+    window = tiles.widened(after.state, window, read, agents - read, last=True)
+    return tiles.play(after, window, begin, agents - begin)
+
+
+class _Tiles(NamedTuple):
+    """What all tiles of a round share."""
+
+    algorithm: AnyAlgorithm
+    conditions: Conditions
+    problem: Problem
+    mean: Array
+    seed: Array
+    t: Array
+    reach: int
+    runs: int
+    agents: int
+
+    def step(self, carried: tuple[Played, Any], first: Array, size: int) -> tuple[Played, Any]:
+        """A tile, and the window of the next one, which is as large.
+
+        That one is read when the tile is written: XLA need not keep a copy of the whole state.
+        """
+        before, window = carried
+        after = self.play(before, window, first, size)
+        kept = self._cut(after.state, window, size, None)
+        return after, self.widened(after.state, kept, first + size + self.reach, size)
+
+    def play(self, before: Played, window: Any, first: Array, size: int) -> Played:
+        """The tile of so many agents from `first` on.
+
+        Args:
+            before: what came of the tiles before.
+            window: the old state of these agents, and of `reach` more on either side.
+            first: the first agent.
+            size: how many agents.
+        """
+        own = self._cut(before.state, window, self.reach, self.reach + size)
+        received = {}
+        for name, message in self.algorithm.message(window).items():
+            averages: Any = self.conditions.mixer.averages
+            received[name] = averages.average_within(message, first)
+        dtype, sizes = self.mean.dtype, (self.runs, size)
+        key = streams.round_key(streams.ACTIONS, self.seed, self.t)
+        agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
+        found = tile_round(
+            self.algorithm,
+            own,
+            received,
+            uniforms_of(key, first, sizes, self.agents, dtype),
+            lambda arm: self.problem.loss_at(self.t, agent, arm).astype(dtype),
+            self.mean,
+            self.t,
+        )
+        after: Played = jax.tree.map(
+            lambda old, new: self._written(old, new, first), before, Played(*found)
+        )
+        return after
+
+    def nobody(self, state: Any) -> Any:
+        """Leaves `[..., reach]`, where there are no agents."""
+        return jax.tree.map(
+            lambda x: jnp.zeros((*x.shape[:-1], self.reach), x.dtype) if self._each(x) else x, state
+        )
+
+    def widened(
+        self, state: Any, window: Any, first: Array | int, size: int, *, last: bool = False
+    ) -> Any:
+        """A window and so many more agents from `first` on; beyond the `last` there is nobody."""
+
+        def wider(x: Array, wide: Array) -> Array:
+            if not self._each(x):
+                return wide
+            read = jax.lax.dynamic_slice_in_dim(x, first, size, axis=-1)
+            nobody = [jnp.zeros((*x.shape[:-1], self.reach), x.dtype)] if last else []
+            return jnp.concatenate([wide, read, *nobody], axis=-1)
+
+        return jax.tree.map(wider, state, window)
+
+    def _cut(self, state: Any, window: Any, first: int, end: int | None) -> Any:
+        """Some of the agents of a window."""
+        return jax.tree.map(
+            lambda x, wide: wide[..., first:end] if self._each(x) else wide, state, window
+        )
+
+    def _each(self, x: Array) -> bool:
+        """Whether x is of every agent, `[..., R, N]`, and not of all of them together."""
+        return tuple(x.shape[-2:]) == (self.runs, self.agents)
+
+    def _written(self, old: Array, new: Array, first: Array) -> Array:
+        if not self._each(old):
+            return new
+        return jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), first, axis=-1)

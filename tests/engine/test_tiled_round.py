@@ -1,0 +1,231 @@
+"""A round played in tiles is the round played at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.arrays import expectation
+from fedbandits.common import interrupts
+from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_round
+from fedbandits.engine.preparation import Game, precision, prepare
+from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.tiled_round import mean_losses, round_in_tiles, tile_size
+
+ARMS, AGENTS = 5, 299
+GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
+
+
+def coins(*, horizon: int = 40, own: bool = False) -> fb.Problem:
+    """Independent coins; with means of each agent's `own`, or those of all."""
+    means = np.linspace(0.8, 0.2, ARMS)
+    if own:
+        return fb.problems.bernoulli(np.stack([np.roll(means, v) for v in range(AGENTS)]), horizon)
+    return fb.problems.bernoulli(means, horizon, agents=AGENTS, seed=3)
+
+
+@pytest.fixture
+def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever can be is played in tiles, of 60 agents of one run or fewer."""
+    monkeypatch.setattr(tiled_round, "LEAST", 1)
+    monkeypatch.setattr(tiled_round, "CELLS", 60 * ARMS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algorithm", "gossip", "runs", "own", "tile"),
+    [
+        (fb.FedExp3(), GRID, 1, False, 1),
+        (fb.FedExp3(), GRID, 1, False, 59),
+        (fb.FedExp3(), GRID, 2, False, 298),
+        (fb.FedExp3(), GRID, 1, False, 299),
+        (fb.FedExp3(0.5, 0.1), GRID, 3, False, 100),
+        (fb.FedExp3(memory=20), GRID, 2, True, 59),
+        (fb.AcceleratedFedExp3(), GRID, 1, False, 60),
+        (fb.Exp3(), None, 2, False, 100),
+        (fb.Exp3(), None, 1, True, 13),
+    ],
+)
+def test_the_same_arms_are_played(
+    algorithm: AnyAlgorithm, gossip: fb.Gossip | None, runs: int, own: bool, tile: int
+) -> None:
+    """By every agent in every round, in float64; what comes of them differs by rounding alone."""
+    with precision("float64"):
+        game = prepare(coins(own=own), algorithm, gossip, runs, 7, dtype="float64")
+        at_once, in_tiles = _at_once(game), _in_tiles(game, tile)
+        one = other = jax.tree.map(jnp.asarray, game.carry.state)
+        for t in range(1, 9):
+            one, arms, expected = at_once(one, t)
+            other, arms_in_tiles, expected_in_tiles = in_tiles(other, t)
+            np.testing.assert_array_equal(arms_in_tiles, arms)
+            np.testing.assert_allclose(expected_in_tiles, expected, rtol=1e-12)
+            for a, b in zip(jax.tree.leaves(other), jax.tree.leaves(one), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+    assert len(np.unique(arms)) == ARMS
+
+
+def _at_once(game: Game) -> Any:
+    runs = game.where.runs
+
+    def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
+        algorithm, conditions, problem = told
+        uniforms = rounds.draw_uniforms(algorithm, conditions, 7, t, runs, AGENTS, "float64")
+        losses = problem.losses(t).T.astype("float64")
+        state, play = rounds.play_round(algorithm, conditions, state, losses, uniforms, t)
+        return state, play.action, expectation(play.p, losses.mean(axis=1))
+
+    return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
+
+
+def _in_tiles(game: Game, tile: int) -> Any:
+    seed = jnp.uint32(game.seed)
+
+    def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
+        algorithm, conditions, problem = told
+        mean = mean_losses(problem, t, tile, "float64")
+        sizes = game.where.runs, tile
+        return round_in_tiles(algorithm, conditions, problem, state, mean, seed, t, sizes)
+
+    return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiled")
+@pytest.mark.parametrize("rates", [[0.1], [0.1, 0.3]])
+def test_a_simulation_is_the_same(rates: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all that is recorded of it, to 1e-12, one game or several together."""
+    found: list[int | None] = []
+
+    def spied(*told: Any) -> int | None:
+        found.append(tile_size(*told))
+        return found[-1]
+
+    def datasets() -> list[Any]:
+        algorithms = [fb.FedExp3(rate) for rate in rates]
+        played = simulate_each(coins(), algorithms, GRID, runs=2, dtype="float64")
+        return [result.dataset for result in played]
+
+    monkeypatch.setattr(chunk_runner, "tile_size", spied)
+    in_tiles = datasets()
+    monkeypatch.setattr(tiled_round, "LEAST", 2**40)
+    at_once = datasets()
+    assert found == [23, None]
+    for tiled, plain in zip(in_tiles, at_once, strict=True):
+        for name, values in plain.data_vars.items():
+            np.testing.assert_allclose(tiled[name], values, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiled")
+def test_float32_is_float64_but_for_chance() -> None:
+    """With the same losses and uniforms.
+
+    Rounding flips an arm now and then, after which two runs are two draws of one law: null, the 40
+    paired differences have the mean 0. Six standard errors, Student's t: below 1e-6.
+    """
+    problem = coins(horizon=400)
+    narrow, wide = (
+        fb.simulate(problem, fb.FedExp3(), GRID, runs=40, dtype=dtype).dataset
+        for dtype in ("float32", "float64")
+    )
+    for name in ("regret", "expected_regret"):
+        apart = (narrow[name] - wide[name]).isel(time=-1).to_numpy()
+        assert abs(apart.mean()) < 6 * apart.std(ddof=1) / np.sqrt(40) + 1e-3, name
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("tiled")
+def test_resumed_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_sizes, "_UPDATES_CPU", 10 * ARMS * AGENTS)  # chunks of ten rounds
+    undisturbed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1)
+    play_chunk, played = rounds.play_chunk, []
+
+    def play(*told: Any, chunk: rounds.Chunk) -> Any:
+        played.append(chunk.tile)
+        return play_chunk(*told, chunk=chunk)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "play_chunk", play)
+        patch.setattr(interrupts, "requested", lambda: len(played) == 2)
+        with pytest.raises(KeyboardInterrupt, match="stopped after round 20 of 40"):
+            fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)
+    resumed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)
+    assert resumed.dataset.identical(undisturbed.dataset)
+    assert played == [23, 23]
+
+
+@pytest.mark.usefixtures("tiled")
+def test_what_is_played_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many agents as fit, a divisor of N where one is near."""
+    assert _tile(coins(), fb.FedExp3(), GRID) == 23  # of 299 / 8 = 37 at most
+    assert _tile(coins(), fb.Exp3(), None, runs=20, devices=1) == 3
+    even, row = fb.problems.bernoulli([0.1] * ARMS, 40, agents=300), fb.networks.path(300)
+    assert _tile(even, fb.FedExp3(), fb.gossip.max_degree(row)) == 30
+    monkeypatch.setattr(tiled_round, "MOST", 14)
+    assert _tile(coins(), fb.FedExp3(), GRID) == 13
+    monkeypatch.setattr(tiled_round, "MOST", 12)
+    assert _tile(coins(), fb.FedExp3(), GRID) is None  # neighbours are 13 apart
+    assert _tile(coins(), fb.Exp3(), None) == 12
+
+
+@pytest.mark.usefixtures("tiled")
+@pytest.mark.parametrize(
+    ("problem", "algorithm", "gossip", "told"),
+    [
+        (fb.problems.switching(AGENTS, ARMS, 40), fb.FedExp3(), GRID, {}),
+        (coins(), fb.FedHedge(), GRID, {}),
+        (coins(), fb.GossipUCB(), GRID, {}),
+        (coins(), fb.Exp3Coop(hops=2), GRID, {}),
+        (coins(), fb.FedExp3(), fb.gossip.max_degree(fb.networks.complete(AGENTS)), {}),
+        (coins(), fb.FedExp3(), fb.gossip.clipped(GRID, 2.0), {}),
+        (coins(), fb.FedExp3(), fb.gossip.unreliable(GRID, 0.5), {}),
+        (coins(), fb.FedExp3(), GRID, {"liars": {1: fb.attacks.promote(2)}}),
+        (coins(), fb.FedExp3(), GRID, {"privacy": fb.privacy.randomised_response(1.0)}),
+    ],
+    ids=[
+        "losses made at once",
+        "losses of all arms",
+        "maxima",
+        "floods",
+        "everyone heard",
+        "clipped",
+        "bad links",
+        "liars",
+        "privacy",
+    ],
+)
+def test_what_is_played_at_once(
+    problem: fb.Problem, algorithm: AnyAlgorithm, gossip: fb.Gossip, told: dict[str, Any]
+) -> None:
+    assert _tile(problem, algorithm, gossip, **told) is None
+
+
+@pytest.mark.usefixtures("tiled")
+def test_agents_on_several_devices_are_played_at_once() -> None:
+    problem = fb.problems.bernoulli([0.1] * ARMS, 40, agents=300)
+    gossip = fb.gossip.max_degree(fb.networks.grid(20, 15))
+    assert len(jax.devices()) > 1
+    assert _tile(problem, fb.FedExp3(), gossip, devices=2) is None
+
+
+def test_few_agents_are_played_at_once() -> None:
+    assert _tile(coins(), fb.FedExp3(), GRID) is None
+
+
+def _tile(
+    problem: fb.Problem,
+    algorithm: AnyAlgorithm,
+    gossip: fb.Gossip | None,
+    runs: int = 1,
+    **told: Any,
+) -> int | None:
+    game = prepare(problem, algorithm, gossip, runs, 7, **told)
+    return tile_size(game.algorithm, game.conditions, problem, game.carry, game.where, 1)
