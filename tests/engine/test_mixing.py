@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import linked_maximum, matrix_forms, mixing
+from fedbandits.engine import halo_form, linked_maximum, matrix_forms, mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
@@ -35,6 +37,8 @@ def accelerator() -> Iterator[None]:
         (fb.networks.complete(300), matrix_forms.Complete),
         (fb.networks.grid(20, 15), matrix_forms.Neighbours),
         (fb.networks.random_geometric(1000, 0.08, seed=2), matrix_forms.Neighbours),
+        (fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert"), halo_form.Halos),
+        (fb.networks.random_geometric(3000, 0.06, seed=2, numbering="hilbert"), halo_form.Halos),
         (fb.networks.random_geometric(300, 0.6, seed=0), matrix_forms.Dense),
         (fb.networks.star(300), matrix_forms.Edges),
         (hub_graph(1500), matrix_forms.Edges),
@@ -53,6 +57,20 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
         largest = np.asarray(combine(mix, "maximum", values)[0])
         for v in range(0, network.agents, 7):
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
+
+
+@pytest.mark.parametrize("agents", [257, 272, 273])  # a last tile of one, full, of one again
+def test_halos_take_any_matrix_and_any_number_of_agents(agents: int) -> None:
+    """Weights that differ by direction, agents that hear nobody; runs beside each other."""
+    rng = np.random.default_rng(agents)
+    far = np.abs(np.subtract.outer(np.arange(agents), np.arange(agents)))
+    W = np.where(far <= 6, rng.uniform(size=far.shape), 0) * (rng.uniform(size=agents) < 0.8)
+    form = halo_form.halos(sp.csr_array(W.T), "float64", largest=28)
+    assert form is not None
+    assert halo_form.halos(sp.csr_array(W.T), "float64", largest=27) is None
+    x = rng.normal(size=(3, 2, agents)).astype(np.float32)
+    np.testing.assert_allclose(form.average(jnp.asarray(x)), x @ W, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(form.diagonal, W.diagonal())
 
 
 @given(st.data())
