@@ -106,14 +106,20 @@ def test_an_estimate_without_news_is_what_was_heard() -> None:
 
 
 @pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("parts", ["bfloat16", "float16"])
 @pytest.mark.parametrize("lazy", [True, False])
-def test_tensor_cores_average_as_exactly_as_float32(lazy: bool) -> None:
+def test_tensor_cores_average_as_exactly_as_float32(
+    lazy: bool, parts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The form of accelerators, here on whatever there is; 150 terms of 1e-7 each at most."""
+    monkeypatch.setattr(mixing, "_PARTS", getattr(jnp, parts))
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0), lazy=lazy)
     mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
     assert isinstance(mix.averages, matrix_forms.EqualWeights)
     assert mix.averages.adjacency.shape == (384, 384)
+    assert mix.averages.adjacency.dtype == getattr(jnp, parts)
     x = np.random.default_rng(0).exponential(1e3, size=(3, 2, 300)).astype(np.float32)
+    x[1] *= 1e-9  # every arm and run in its own scale
     combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
     exact = x.astype(np.float64) @ gossip.matrix.toarray()
     np.testing.assert_allclose(combine(mix, "average", x)[0], exact, rtol=1e-6)

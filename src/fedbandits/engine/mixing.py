@@ -55,6 +55,8 @@ _HALOS_ON_ACCELERATORS = False
 # Weights from here on lose a 130,000th at most when made multiples of 2^-24.
 _LEAST_WEIGHT = 2.0**-7
 _TILE = 128
+# What float32 is a sum of on tensor cores: three of bfloat16, or two of float16 and a scale.
+_PARTS = jnp.bfloat16
 
 # Forms of large graphs take as long to make as thousands of rounds to play: kept with the gossip.
 _forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any, bool], Any]] = WeakKeyDictionary()
@@ -163,7 +165,8 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     tensor_cores = _tensor_cores(network.agents) and np.dtype(dtype) == np.float32
     if tensor_cores and np.ptp(off) < 1e-12:
         weight = np.asarray(off[0], dtype)
-        return EqualWeights(_zero_one(incoming, diagonal=False), weight, diagonal.astype(dtype))
+        adjacency = _zero_one(incoming, diagonal=False, dtype=_PARTS)
+        return EqualWeights(adjacency, weight, diagonal.astype(dtype))
     return Dense(incoming.T.toarray().astype(dtype))
 
 
@@ -272,11 +275,11 @@ def _tensor_cores(agents: int) -> bool:
     return not on_cpu() and agents > DENSE_AGENTS
 
 
-def _zero_one(incoming: Any, *, diagonal: bool) -> Any:
-    """Who hears whom in bfloat16, padded to what tensor cores take at once."""
+def _zero_one(incoming: Any, *, diagonal: bool, dtype: DTypeLike = jnp.bfloat16) -> Any:
+    """Who hears whom in 16 bits, padded to what tensor cores take at once."""
     agents = incoming.shape[0]
     padded = -(-agents // _TILE) * _TILE
-    linked = np.zeros((padded, padded), jnp.bfloat16)
+    linked = np.zeros((padded, padded), dtype)
     target, source, _ = _off_diagonal(incoming)
     linked[source, target] = 1
     if diagonal:
