@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import halo_form, linked_maximum, matrix_forms, mixing
+from fedbandits.engine import gather_kernel, halo_form, linked_maximum, matrix_forms, mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
@@ -155,6 +155,23 @@ def test_forms_of_accelerators_are_the_matrix(network: fb.Network, form: type) -
         largest = np.asarray(combine(mix, "maximum", values)[0])
         for v in range(0, 300, 7):
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("runs", [1, 11])  # rows of one block, and of two
+def test_one_kernel_sums_neighbours_as_lists_do(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here by Triton's interpreter; also where agents are no whole number of blocks."""
+    monkeypatch.setattr(mixing, "_KERNEL_ON_GPUS", True)
+    network = fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert")
+    gossip = fb.gossip.max_degree(network)
+    mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
+    assert isinstance(mix.averages, gather_kernel.NeighbourSums)
+    x = np.random.default_rng(0).uniform(size=(3, runs, 1000)).astype(np.float32)
+    averaged = jax.jit(mixing.Mixer.combine, static_argnums=1)(mix, "average", x)[0]
+    np.testing.assert_allclose(averaged, x @ gossip.matrix.toarray(), rtol=1e-5)
+    metropolis = fb.gossip.metropolis(network)  # weights differ: no such form
+    other = mixing.mixer(metropolis, fb.FedExp3(), "float32").averages
+    assert isinstance(other, matrix_forms.Neighbours)
 
 
 @pytest.mark.usefixtures("accelerator")

@@ -24,6 +24,7 @@ from fedbandits.gossip.base import Gossip
 
 from . import pytrees
 from .clipped_form import Clipped
+from .gather_kernel import NeighbourSums, neighbour_sums
 from .halo_form import Halos, halos
 from .link_forms import link_form
 from .linked_maximum import Links
@@ -51,7 +52,8 @@ _PADDING = 4
 # Halos up to so many times what an agent hears on average, as where agents are numbered along a
 # curve, beat lists on a CPU (at 5 times by 1.7 to 2.4, at 7 they are level) in little more memory.
 _HALO = 5.5
-_HALOS_ON_ACCELERATORS = False
+# Whether one kernel sums the neighbours of a graph of one weight on a GPU.
+_KERNEL_ON_GPUS = False
 # Weights from here on lose a 130,000th at most when made multiples of 2^-24.
 _LEAST_WEIGHT = 2.0**-7
 _TILE = 128
@@ -245,13 +247,16 @@ def _compact(
     return lists(incoming, dtype)
 
 
-def _sums(incoming: Any, dtype: DTypeLike) -> Halos | Neighbours | Edges:
-    """Halos where they are small, else lists."""
-    if on_cpu() or _HALOS_ON_ACCELERATORS:
+def _sums(incoming: Any, dtype: DTypeLike) -> Halos | NeighbourSums | Neighbours | Edges:
+    """Halos where they are small, a kernel where there is one, else lists."""
+    if on_cpu():
         largest = int(_HALO * incoming.nnz / incoming.shape[0])
         if (found := halos(incoming, dtype, largest)) is not None:
             return found
-    return _lists(incoming, dtype)
+    made = _lists(incoming, dtype)
+    if _KERNEL_ON_GPUS and not on_cpu() and isinstance(made, Neighbours):
+        return neighbour_sums(made) or made
+    return made
 
 
 def _lists(incoming: Any, dtype: DTypeLike) -> Neighbours | Edges:
