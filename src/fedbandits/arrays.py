@@ -21,7 +21,7 @@ Array: TypeAlias = Any
 Carried = TypeVar("Carried", bound=tuple[Array, ...])
 
 _UNROLLED_ARMS = 64
-_STRETCH = 16
+_STRETCH = 32
 """Arms in one turn of a loop over more than those."""
 _LARGE = 2**18
 
