@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import linked_maximum, matrix_forms, mixing
+from fedbandits.engine import gather_kernel, halo_form, linked_maximum, matrix_forms, mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
@@ -35,6 +37,8 @@ def accelerator() -> Iterator[None]:
         (fb.networks.complete(300), matrix_forms.Complete),
         (fb.networks.grid(20, 15), matrix_forms.Neighbours),
         (fb.networks.random_geometric(1000, 0.08, seed=2), matrix_forms.Neighbours),
+        (fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert"), halo_form.Halos),
+        (fb.networks.random_geometric(3000, 0.06, seed=2, numbering="hilbert"), halo_form.Halos),
         (fb.networks.random_geometric(300, 0.6, seed=0), matrix_forms.Dense),
         (fb.networks.star(300), matrix_forms.Edges),
         (hub_graph(1500), matrix_forms.Edges),
@@ -53,6 +57,20 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
         largest = np.asarray(combine(mix, "maximum", values)[0])
         for v in range(0, network.agents, 7):
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
+
+
+@pytest.mark.parametrize("agents", [257, 272, 273])  # a last tile of one, full, of one again
+def test_halos_take_any_matrix_and_any_number_of_agents(agents: int) -> None:
+    """Weights that differ by direction, agents that hear nobody; runs beside each other."""
+    rng = np.random.default_rng(agents)
+    far = np.abs(np.subtract.outer(np.arange(agents), np.arange(agents)))
+    W = np.where(far <= 6, rng.uniform(size=far.shape), 0) * (rng.uniform(size=agents) < 0.8)
+    form = halo_form.halos(sp.csr_array(W.T), "float64", largest=28)
+    assert form is not None
+    assert halo_form.halos(sp.csr_array(W.T), "float64", largest=27) is None
+    x = rng.normal(size=(3, 2, agents)).astype(np.float32)
+    np.testing.assert_allclose(form.average(jnp.asarray(x)), x @ W, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(form.diagonal, W.diagonal())
 
 
 @given(st.data())
@@ -88,14 +106,20 @@ def test_an_estimate_without_news_is_what_was_heard() -> None:
 
 
 @pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("parts", ["bfloat16", "float16"])
 @pytest.mark.parametrize("lazy", [True, False])
-def test_tensor_cores_average_as_exactly_as_float32(lazy: bool) -> None:
+def test_tensor_cores_average_as_exactly_as_float32(
+    lazy: bool, parts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The form of accelerators, here on whatever there is; 150 terms of 1e-7 each at most."""
+    monkeypatch.setattr(mixing, "_PARTS", getattr(jnp, parts))
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0), lazy=lazy)
     mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
     assert isinstance(mix.averages, matrix_forms.EqualWeights)
     assert mix.averages.adjacency.shape == (384, 384)
+    assert mix.averages.adjacency.dtype == getattr(jnp, parts)
     x = np.random.default_rng(0).exponential(1e3, size=(3, 2, 300)).astype(np.float32)
+    x[1] *= 1e-9  # every arm and run in its own scale
     combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
     exact = x.astype(np.float64) @ gossip.matrix.toarray()
     np.testing.assert_allclose(combine(mix, "average", x)[0], exact, rtol=1e-6)
@@ -131,6 +155,23 @@ def test_forms_of_accelerators_are_the_matrix(network: fb.Network, form: type) -
         largest = np.asarray(combine(mix, "maximum", values)[0])
         for v in range(0, 300, 7):
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
+
+
+@pytest.mark.usefixtures("accelerator")
+@pytest.mark.parametrize("runs", [1, 11])  # rows of one block, and of two
+def test_one_kernel_sums_neighbours_as_lists_do(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here by Triton's interpreter; also where agents are no whole number of blocks."""
+    monkeypatch.setattr(mixing, "_KERNEL_ON_GPUS", True)
+    network = fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert")
+    gossip = fb.gossip.max_degree(network)
+    mix = mixing.mixer(gossip, fb.FedExp3(), "float32")
+    assert isinstance(mix.averages, gather_kernel.NeighbourSums)
+    x = np.random.default_rng(0).uniform(size=(3, runs, 1000)).astype(np.float32)
+    averaged = jax.jit(mixing.Mixer.combine, static_argnums=1)(mix, "average", x)[0]
+    np.testing.assert_allclose(averaged, x @ gossip.matrix.toarray(), rtol=1e-5)
+    metropolis = fb.gossip.metropolis(network)  # weights differ: no such form
+    other = mixing.mixer(metropolis, fb.FedExp3(), "float32").averages
+    assert isinstance(other, matrix_forms.Neighbours)
 
 
 @pytest.mark.usefixtures("accelerator")

@@ -17,6 +17,8 @@ from fedbandits.arrays import Array
 from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
 
+from .parts import three_bfloat16, two_float16
+
 _UNROLLED_DEGREE = 8
 
 
@@ -119,24 +121,22 @@ class Dense(Reliable):
 class EqualWeights(Reliable):
     """A dense graph whose edges all weigh the same, for tensor cores: W = diagonal + w A.
 
-    A is 0 or 1, hence exact in bfloat16; float32 is the sum of three bfloat16 numbers. So one
-    product of bfloat16 matrices has the accuracy of float32.
+    A is 0 or 1, hence exact in 16 bits, and float32 is a sum of a few numbers of 16 bits. So one
+    product of such matrices has the accuracy of float32.
     """
 
     adjacency: Array
-    """`[P, P]` of bfloat16, N padded with zeros to P, a multiple of 128."""
+    """`[P, P]` of bfloat16 or float16, N padded with zeros to P, a multiple of 128."""
     weight: Array
     diagonal: Array
 
     def average(self, x: Array) -> Array:
         """The diagonal · x + w · (A x)."""
-        parts, rest = [], x
-        for _ in range(3):
-            # A plain cast there and back is what XLA takes out.
-            part = jax.lax.reduce_precision(rest, exponent_bits=8, mantissa_bits=7)
-            parts.append(part.astype(jnp.bfloat16))
-            rest = rest - part
-        heard = product_with(jnp.stack(parts), self.adjacency).sum(axis=0)
+        if self.adjacency.dtype == jnp.float16:
+            parts, scale = two_float16(x)
+            heard = scale * product_with(jnp.stack(parts), self.adjacency).sum(axis=0)
+        else:
+            heard = product_with(jnp.stack(three_bfloat16(x)), self.adjacency).sum(axis=0)
         return self.diagonal * x + self.weight * heard
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from fedbandits.common.checks import explained, number, whole
 
 from .base import ClosedForm, Network, build, check_size, circle
+from .hilbert import along_hilbert_curve
 from .searches import Ints
+
+Numbering: TypeAlias = Literal["networkx", "hilbert"]
 
 
 @explained
@@ -108,11 +112,21 @@ def star(agents: int) -> Network:
 
 
 @explained
-def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
+def random_geometric(
+    agents: int, radius: float, seed: int = 0, numbering: Numbering = "networkx"
+) -> Network:
     """Uniform positions in the unit square, linked where at most `radius` apart.
 
     The same graph as networkx.random_geometric_graph(agents, radius, seed=seed). May be
     disconnected: see `network.connected`.
+
+    Arguments:
+        agents: N.
+        radius: up to which two agents are linked.
+        seed: of the positions.
+        numbering: "networkx", as they are drawn; "hilbert", the same agents in the order in which
+            a Hilbert curve meets them: neighbours then lie near each other in memory too, and
+            rounds of large networks take a fraction of the time.
 
     Example:
         >>> len(random_geometric(36, 0.3, seed=0).edges)
@@ -120,6 +134,8 @@ def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     """
     from scipy.spatial import cKDTree
 
+    if numbering not in get_args(Numbering):
+        raise ValueError(f"numbering must be 'networkx' or 'hilbert', not {numbering!r}")
     if not number(radius, "radius") >= 0:
         raise ValueError(f"radius must be 0 or more, not {radius}")
     # In a corner of the square a quarter of the disc is inside.
@@ -127,8 +143,11 @@ def random_geometric(agents: int, radius: float, seed: int = 0) -> Network:
     n, seed = check_size(agents, lambda n: inside * _pairs(n)), whole(seed, "seed", least=0)
     draw = random.Random(seed).random
     spots = np.fromiter((draw() for _ in range(2 * n)), np.float64, 2 * n).reshape(n, 2)
+    parameters: dict[str, Any] = {"agents": n, "radius": float(radius), "seed": seed}
+    if numbering == "hilbert":
+        spots = spots[along_hilbert_curve(spots)]
+        parameters["numbering"] = numbering
     edges = cKDTree(spots).query_pairs(radius, output_type="ndarray")
-    parameters = {"agents": n, "radius": float(radius), "seed": seed}
     return build("random_geometric", n, edges, parameters, spots)
 
 

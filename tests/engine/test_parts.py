@@ -1,0 +1,34 @@
+"""Numbers of fewer digits add up to the float32 number that they are parts of."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedbandits.engine.parts import three_bfloat16, two_float16
+
+# Where rests of bfloat16 are no subnormal numbers, which XLA takes for 0; and 0.
+sizes = st.floats(2.0**-80, 2.0**80, width=32)
+values = arrays(np.float32, (2, 5), elements=st.one_of(sizes, sizes.map(lambda v: -v), st.just(0)))
+
+_three, _two = jax.jit(three_bfloat16), jax.jit(two_float16)
+
+
+@given(values)
+def test_three_of_bfloat16_are_the_number(x: np.ndarray) -> None:
+    total = sum(np.asarray(part).astype(np.float64) for part in _three(x))
+    np.testing.assert_array_equal(total, x)
+
+
+@given(values)
+def test_two_of_float16_are_the_number_to_its_last_digit(x: np.ndarray) -> None:
+    parts, scale = _two(x)
+    first, second = (np.asarray(part).astype(np.float64) for part in parts)
+    exact = x.astype(np.float64)
+    largest = np.abs(exact).max(axis=-1, keepdims=True)
+    error = np.abs(exact - np.asarray(scale, np.float64) * (first + second))
+    assert (error <= 2.0**-23 * np.abs(exact) + 2.0**-38 * largest).all()
+    assert np.isfinite(first).all()
