@@ -15,12 +15,21 @@ _platform: ContextVar[str | None] = ContextVar("platform", default=None)
 
 def on_cpu() -> bool:
     """Whether what is traced now will run on a CPU: of the devices chosen, else JAX's own first."""
+    return _kind() == "cpu"
+
+
+def on_gpu() -> bool:
+    """Whether it will run on a GPU, and on no other accelerator."""
+    return _kind() == "gpu"
+
+
+def _kind() -> str:
     platform = _platform.get()
     if platform is None:
         import jax
 
         platform = jax.default_backend()
-    return platform == "cpu"
+    return platform
 
 
 @contextmanager

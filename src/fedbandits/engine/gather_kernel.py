@@ -21,9 +21,9 @@ from fedbandits.arrays import Array
 
 from .matrix_forms import Neighbours, Reliable
 
-_BLOCK, _WARPS = 256, 4
+_BLOCK, _WARPS = 128, 4
 _ROWS = 32
-"""Arms and runs of one block at most: two registers each."""
+"""Arms and runs of one block at most: a register each."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NeighbourSums(Reliable):
     index: Array
     """`[D, N]`; N where there is no neighbour."""
     slots: Array
-    """The largest degree in each block of agents, `[⌈N / 256⌉]`."""
+    """The largest degree in each block of agents, `[⌈N / 128⌉]`."""
     weight: Array
     """w, `[1]`."""
     diagonal: Array

@@ -26,6 +26,7 @@ from . import pytrees
 from .clipped_form import Clipped
 from .gather_kernel import NeighbourSums, neighbour_sums
 from .halo_form import Halos, halos
+from .kernels import kernels
 from .link_forms import link_form
 from .linked_maximum import Links
 from .matrix_forms import (
@@ -52,13 +53,9 @@ _PADDING = 4
 # Halos up to so many times what an agent hears on average, as where agents are numbered along a
 # curve, beat lists on a CPU (at 5 times by 1.7 to 2.4, at 7 they are level) in little more memory.
 _HALO = 5.5
-# Whether one kernel sums the neighbours of a graph of one weight on a GPU.
-_KERNEL_ON_GPUS = False
 # Weights from here on lose a 130,000th at most when made multiples of 2^-24.
 _LEAST_WEIGHT = 2.0**-7
 _TILE = 128
-# What float32 is a sum of on tensor cores: three of bfloat16, or two of float16 and a scale.
-_PARTS = jnp.bfloat16
 
 # Forms of large graphs take as long to make as thousands of rounds to play: kept with the gossip.
 _forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any, bool], Any]] = WeakKeyDictionary()
@@ -167,7 +164,7 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     tensor_cores = _tensor_cores(network.agents) and np.dtype(dtype) == np.float32
     if tensor_cores and np.ptp(off) < 1e-12:
         weight = np.asarray(off[0], dtype)
-        adjacency = _zero_one(incoming, diagonal=False, dtype=_PARTS)
+        adjacency = _zero_one(incoming, diagonal=False, dtype=jnp.float16)
         return EqualWeights(adjacency, weight, diagonal.astype(dtype))
     return Dense(incoming.T.toarray().astype(dtype))
 
@@ -254,7 +251,7 @@ def _sums(incoming: Any, dtype: DTypeLike) -> Halos | NeighbourSums | Neighbours
         if (found := halos(incoming, dtype, largest)) is not None:
             return found
     made = _lists(incoming, dtype)
-    if _KERNEL_ON_GPUS and not on_cpu() and isinstance(made, Neighbours):
+    if kernels() and np.dtype(dtype) == np.float32 and isinstance(made, Neighbours):
         return neighbour_sums(made) or made
     return made
 

@@ -1,8 +1,9 @@
 """A float32 number as a sum of numbers that tensor cores multiply, each with fewer digits.
 
-float32 has 24 binary digits, bfloat16 has 8 and float16 has 11. Three of bfloat16 hold all; two of
-float16 hold 23, since rounding to nearest leaves a rest with a sign, which is worth one digit more.
-What is lost, a unit in the last place at most, is less than what sums over many neighbours round.
+float32 has 24 binary digits and float16 has 11. Two of them hold 23, since rounding to nearest
+leaves a rest with a sign, which is worth one digit more. What is lost, a unit in the last place at
+most, is less than what sums over many neighbours round. Three of bfloat16 hold all, but take
+longer.
 """
 
 from __future__ import annotations
@@ -14,17 +15,6 @@ import numpy as np
 from fedbandits.arrays import Array
 
 _LEAST = np.float32(2.0**-100)
-
-
-def three_bfloat16(x: Array) -> list[Array]:
-    """Parts a, b, c with x = a + b + c to the last digit."""
-    parts, rest = [], x
-    for _ in range(3):
-        # A plain cast there and back is what XLA takes out.
-        part = jax.lax.reduce_precision(rest, exponent_bits=8, mantissa_bits=7)
-        parts.append(part.astype(jnp.bfloat16))
-        rest = rest - part
-    return parts
 
 
 def two_float16(x: Array) -> tuple[list[Array], Array]:
@@ -43,5 +33,6 @@ def two_float16(x: Array) -> tuple[list[Array], Array]:
     nearest = jax.lax.reduce_precision(largest, exponent_bits=8, mantissa_bits=0)
     scale = jnp.maximum(nearest, _LEAST) * np.float32(2.0**-14)
     scaled = x * (1 / scale)
+    # A plain cast there and back is what XLA takes out.
     first = jax.lax.reduce_precision(scaled, exponent_bits=5, mantissa_bits=10)
     return [first.astype(jnp.float16), (scaled - first).astype(jnp.float16)], scale
