@@ -481,11 +481,12 @@ def test_a_loss_had_alone_is_that_of_the_round(means: Any) -> None:
     assert problem.pointwise
     for t in (1, 2, 9):
         losses = np.asarray(problem.losses(np.int32(t)))
-        np.testing.assert_array_equal(problem.loss_at(np.int32(t), agent, arm), losses)
+        key = problem.key_of(np.int32(t))
+        np.testing.assert_array_equal(problem.loss_with(key, agent, arm), losses)
 
 
 def test_losses_of_a_round_made_at_once_are_not_to_be_had_alone() -> None:
     problem = fb.problems.activated_bernoulli(6, 4, 9)
     assert not problem.pointwise
     with pytest.raises(NotImplementedError, match="ActivatedBernoulli makes the losses"):
-        problem.loss_at(np.int32(1), np.arange(6), np.arange(6) % 4)
+        problem.key_of(np.int32(1))

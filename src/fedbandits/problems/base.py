@@ -11,6 +11,7 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
+from fedbandits.common.streams import Key
 
 Check = Literal["never", "before", "during"]
 
@@ -48,7 +49,7 @@ class Problem(ABC):
     """Whether every loss is 0 or 1, so that a byte holds it."""
 
     pointwise: ClassVar[bool] = False
-    """Whether a loss can be had without all others: `loss_at` then gives it."""
+    """Whether a loss can be had without all others: `loss_with` then gives it."""
 
     constant: ClassVar[bool] = False
     """Whether losses are meant to be the same in every round; unless set, such ones are refused."""
@@ -77,11 +78,15 @@ class Problem(ABC):
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
 
-    def loss_at(self, t: Array, agent: Array, arm: Array) -> Array:
+    def key_of(self, t: Array) -> Key:
+        """What the losses of round t are drawn from, of a `pointwise` problem."""
+        raise NotImplementedError(f"{type(self).__name__} makes the losses of a round at once")
+
+    def loss_with(self, key: Key, agent: Array, arm: Array) -> Array:
         """ℓ_t^v(i) of these agents v and arms i, number by number, of a `pointwise` problem.
 
         Args:
-            t: the round.
+            key: of the round, from `key_of`.
             agent: whole numbers, of any shape.
             arm: likewise, of the same shape.
         """

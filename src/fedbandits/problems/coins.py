@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.arrays import Array, materialised
 from fedbandits.common import checks
-from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words, words_at
+from fedbandits.common.streams import LOSSES, Key, as_uniforms, round_key, words, words_at
 
 from .base import Check, Seeded, check_sizes
 
@@ -84,12 +84,15 @@ class Bernoulli(Coins):
         """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
         return self.coins(t, self.means)
 
-    def loss_at(self, t: Array, agent: Array, arm: Array) -> Array:
+    def key_of(self, t: Array) -> Key:
+        """Of the coins of round t."""
+        return round_key(LOSSES, self.seed, t)
+
+    def loss_with(self, key: Key, agent: Array, arm: Array) -> Array:
         """The same coins, number by number."""
         place = agent.astype("uint32") * np.uint32(self.arms) + arm.astype("uint32")
-        drawn = as_uniforms(words_at(round_key(LOSSES, self.seed, t), place))
         row = agent if self.means.shape[0] > 1 else 0
-        return (drawn < self.means[row, arm]).astype("float32")
+        return (as_uniforms(words_at(key, place)) < self.means[row, arm]).astype("float32")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
