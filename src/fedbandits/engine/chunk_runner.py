@@ -17,6 +17,8 @@ from fedbandits.problems.base import Problem, check_losses
 from .batch import Batch
 from .checkpoint import Checkpoint
 from .chunk_sizes import chunking
+from .fused_round import suitable
+from .kernels import kernels
 from .progress import Progress
 from .recorder import Outcome, Record, Recorder, into_records
 from .rounds import Carry, Chunk
@@ -78,6 +80,14 @@ def _play_chunks(
     gossip = first_game.gossip
     drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
     chunks = chunking(problem, where.runs * batch.size, draws, drawn)
+    fused = (
+        kernels()
+        and batch.over is None
+        and where.mesh.size == 1
+        and suitable(
+            batch.algorithm, first_game.conditions, problem, chunks.ahead, batch.carry.state
+        )
+    )
     tile = tile_size(
         first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
     )
@@ -137,7 +147,7 @@ def _play_chunks(
             if waits:
                 recorder.settle()
             checked = problem.traced and problem.check == "during"
-            chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where, tile)
+            chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where, fused, tile)
             carry, curves, totals = batch.play(conditions, losses, carry, done + 1, chunk)
             outcome: Outcome = (curves, totals)
             if done + rounds in due:

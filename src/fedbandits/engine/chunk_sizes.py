@@ -7,14 +7,17 @@ from typing import NamedTuple
 from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 
-# Updates of one number (an arm of an agent of a run) per chunk: about half a second of work.
+# Updates of one number (an arm of an agent of a run) per chunk: about half a second of work, and on
+# an accelerator more than the host needs meanwhile to add up what is kept of every agent.
 _UPDATES_CPU = 2**24
-_UPDATES_ACCELERATOR = 2**32
+_UPDATES_ACCELERATOR = 2**34
 MOST_ROUNDS = 512
 # Losses of a stretch held at once, 64 MiB of float32; beyond that they are made round by round.
 MOST_LOSSES_HELD = 2**24
 # Plays of a stretch held at once: beside the state of a large network, little.
 _MOST_PLAYS_HELD = 2**21
+# Rounds whose losses are made ahead rather than those of a longer stretch one by one.
+_WORTH_A_STRETCH = 16
 # Messages of a stretch whose fate is drawn at once, where links are bad: 64 MiB of float32.
 _MOST_MESSAGES_HELD = 2**24
 
@@ -50,6 +53,10 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
     numbers, cpu = problem.agents * problem.arms, on_cpu()
     losses = numbers * draws  # of one round
     held = max(1, _MOST_PLAYS_HELD // (runs * problem.agents))
+    if not cpu:
+        held = max(2, held)  # two rounds need not copy the state back (`rounds`)
+        if (fit := MOST_LOSSES_HELD // losses) >= _WORTH_A_STRETCH and not problem.adaptive:
+            held = min(held, fit)  # made ahead, losses take no steps of the rounds themselves
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR

@@ -7,8 +7,9 @@ and its neighbours. Floods are averages too, with a matrix of zeros and ones.
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
 
-from .parts import three_bfloat16, two_float16
+from .parts import two_float16
 
 _UNROLLED_DEGREE = 8
 
@@ -46,6 +47,26 @@ class Maxima(Protocol):
 
     def maximum(self, x: Array, drawn: Any) -> Array:
         """Largest of the agent's own and its neighbours' values, `[K, R, N]`."""
+
+
+class Some(Protocol):
+    """Some agents, to whoever combines messages for them alone."""
+
+    agent: Array
+    """Their numbers, `[n]`."""
+
+    def beside(self, distance: int, there: Array) -> Array:
+        """What agents so many numbers further on hold, `[K, n]`: where `there`, else 0."""
+
+    def of_run(self, values: Array) -> Array:
+        """Of values `[K, R]` those of their runs, `[K, n]`."""
+
+
+class Near(Protocol):
+    """What combines messages for some agents alone."""
+
+    def average_near(self, some: Some, own: Array) -> Array:
+        """Σ_u W_uv x^u of some agents v, which hold `own`, `[K, n]`."""
 
 
 class Reliable:
@@ -87,6 +108,10 @@ class Reliable:
         """Σ_u W_uv x^u, `[K, R, N]`."""
         raise NotImplementedError
 
+    def near(self, x: Array) -> Near | None:  # noqa: ARG002
+        """What gives the average of x for some agents alone; None where only all have it."""
+        return None
+
     def average_within(self, window: Array, first: Array) -> Array:
         """Σ_u W_uv x^u for the agents inside a window, where there is a `reach`.
 
@@ -121,22 +146,19 @@ class Dense(Reliable):
 class EqualWeights(Reliable):
     """A dense graph whose edges all weigh the same, for tensor cores: W = diagonal + w A.
 
-    A is 0 or 1, hence exact in 16 bits, and float32 is a sum of a few numbers of 16 bits. So one
-    product of such matrices has the accuracy of float32.
+    A is 0 or 1, hence exact in 16 bits, and float32 is a sum of two numbers of 16 bits to its last
+    digit. So one product of such matrices has the accuracy of float32.
     """
 
     adjacency: Array
-    """`[P, P]` of bfloat16 or float16, N padded with zeros to P, a multiple of 128."""
+    """`[P, P]` of float16, N padded with zeros to P, a multiple of 128."""
     weight: Array
     diagonal: Array
 
     def average(self, x: Array) -> Array:
         """The diagonal · x + w · (A x)."""
-        if self.adjacency.dtype == jnp.float16:
-            parts, scale = two_float16(x)
-            heard = scale * product_with(jnp.stack(parts), self.adjacency).sum(axis=0)
-        else:
-            heard = product_with(jnp.stack(three_bfloat16(x)), self.adjacency).sum(axis=0)
+        parts, scale = two_float16(x)
+        heard = scale * product_with(jnp.stack(parts), self.adjacency).sum(axis=0)
         return self.diagonal * x + self.weight * heard
 
 
@@ -151,9 +173,31 @@ class Complete(Reliable):
         """(1 - N w) x + w Σ_u x^u."""
         return (1 - x.shape[-1] * self.weight) * x + self.weight * x.sum(-1, keepdims=True)
 
+    def near(self, x: Array) -> Total:
+        """The sum over all agents, with which each has its average."""
+        return Total(1 - x.shape[-1] * self.weight, self.weight, x.sum(-1))
+
     def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """The largest of all."""
         return jnp.broadcast_to(x.max(-1, keepdims=True), x.shape)
+
+
+class Total(NamedTuple):
+    """What an agent needs to know for its average where all are linked.
+
+    Attributes:
+        rest: 1 - N w.
+        weight: w.
+        total: Σ_u x^u, `[K, R]`.
+    """
+
+    rest: Array
+    weight: Array
+    total: Array
+
+    def average_near(self, some: Some, own: Array) -> Array:
+        """(1 - N w) x + w Σ_u x^u."""
+        return self.rest * own + self.weight * some.of_run(self.total)
 
 
 @dataclass(frozen=True)
@@ -234,6 +278,16 @@ class Shifts(Reliable):
         )
         own = window[..., self.reach : self.reach + agents]
         return self._average(own, self._neighbours(window, linked), diagonal)
+
+    def near(self, x: Array) -> Shifts:  # noqa: ARG002
+        """Itself: nothing has to be known of all agents."""
+        return self
+
+    def average_near(self, some: Some, own: Array) -> Array:
+        """The average at some agents alone."""
+        linked = self.linked[some.agent].astype("int32")
+        heard = [some.beside(d, (linked >> j) & 1 > 0) for j, d in enumerate(self.distances)]
+        return self.diagonal[some.agent] * own + self.weight * functools.reduce(operator.add, heard)
 
     def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
         """One neighbour of everyone at a time."""

@@ -15,6 +15,7 @@ from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves, Invalid
 
+from . import fused_round
 from .conditions import Conditions
 from .devices import Spread
 from .tiled_round import mean_losses, round_in_tiles
@@ -189,6 +190,7 @@ class Chunk(NamedTuple):
         ahead: generate the losses of a stretch at once: faster where they fit in memory.
         checked: look for losses outside [0, 1].
         where: how the carry lies on devices.
+        fused: play rounds as one kernel each.
         tile: play rounds in tiles of so many agents; None plays them at once.
     """
 
@@ -198,6 +200,7 @@ class Chunk(NamedTuple):
     ahead: bool
     checked: bool
     where: Spread
+    fused: bool = False
     tile: int | None = None
 
 
@@ -253,7 +256,11 @@ class _Loop(NamedTuple):
     ) -> tuple[tuple[Carry, AgentTotals], Curves]:
         """A stretch of rounds, and what they leave summed up."""
         (state, excess, memory), totals = before
-        play = self.at_once if self.chunk.tile is None else self.in_tiles
+        play = self.at_once
+        if self.chunk.fused:
+            play = self.in_kernels
+        elif self.chunk.tile is not None:
+            play = self.in_tiles
         (state, memory), plays = play((state, memory), now, excess.dtype)
         excess, curves, added = sum_up(plays, excess, self.conditions)
         return (Carry(state, excess, memory), jax.tree.map(jnp.add, totals, added)), curves
@@ -293,16 +300,40 @@ class _Loop(NamedTuple):
                 self.algorithm, self.conditions, self.seed, t, self.chunk.runs, self.agents, dtype
             )
         )(times)
-        known = None
-        if given is not None:
-            known = jax.vmap(lambda raw: self.as_losses(raw, dtype))(given)
-        elif self.chunk.ahead:
-            known = jax.vmap(lambda t: self.losses_of(t, dtype, memory))(times)
+        known = self.known(times, given, dtype, memory)
         (state, memory), (action, expected, found) = jax.lax.scan(
             self.round, (state, memory), (times, uniforms, known), unroll=_unrolled()
         )
         about = known[1:] if known is not None else found
         return (state, memory), Plays(action, expected, *about)
+
+    def in_kernels(
+        self, before: tuple[Any, Any], now: tuple[Array, Array | None], dtype: Any
+    ) -> tuple[tuple[Any, Any], Plays]:
+        """Rounds as one kernel each, which makes what is random itself."""
+        (state, memory), (times, given) = before, now
+        known, runs = self.known(times, given, dtype, memory), self.chunk.runs
+        stretch = fused_round.stretch_of(
+            self.algorithm, self.losses, known, self.seed, times, dtype
+        )
+
+        def receive(state: Any, t: Array) -> tuple[dict[str, Array], Any]:
+            drawn = self.conditions.mixer.draw(self.seed, t, runs, dtype)
+            return relay(self.algorithm, self.conditions, state, drawn, t)
+
+        state, plays = fused_round.play_stretch(
+            stretch, self.conditions, state, runs, self.agents, receive
+        )
+        valid = jnp.ones(times.shape, bool) if known is None else known.valid
+        return (state, memory), Plays(*plays, stretch.mean, valid, None)
+
+    def known(self, times: Array, given: Array | None, dtype: Any, memory: Any) -> Losses | None:
+        """The losses of a stretch where they are known or made before it."""
+        if given is not None:
+            return jax.vmap(lambda raw: self.as_losses(raw, dtype))(given)
+        if self.chunk.ahead:
+            return jax.vmap(lambda t: self.losses_of(t, dtype, memory))(times)
+        return None
 
     def round(
         self, before: tuple[Any, Any], now: tuple[Array, RoundUniforms, Losses | None]

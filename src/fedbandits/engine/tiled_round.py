@@ -106,11 +106,12 @@ class Played(NamedTuple):
 
 def mean_losses(problem: Problem, t: Array, tile: int, dtype: Any) -> Array:
     """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
+    key = problem.key_of(t)
 
     def added(total: Array, first: Array, agents: int) -> Array:
         shape = (problem.arms, agents)
         agent = first + jax.lax.broadcasted_iota("int32", shape, 1)
-        losses = problem.loss_at(t, agent, jax.lax.broadcasted_iota("int32", shape, 0))
+        losses = problem.loss_with(key, agent, jax.lax.broadcasted_iota("int32", shape, 0))
         return total + losses.sum(axis=1).astype(dtype)
 
     whole, rest = divmod(problem.agents, tile)
@@ -204,14 +205,17 @@ class _Tiles(NamedTuple):
             averages: Any = self.conditions.mixer.averages
             received[name] = averages.average_within(message, first)
         dtype, sizes = self.mean.dtype, (self.runs, size)
-        key = streams.round_key(streams.ACTIONS, self.seed, self.t)
+        key, losses = (
+            streams.round_key(streams.ACTIONS, self.seed, self.t),
+            self.problem.key_of(self.t),
+        )
         agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
         found = tile_round(
             self.algorithm,
             own,
             received,
             uniforms_of(key, first, sizes, self.agents, dtype),
-            lambda arm: self.problem.loss_at(self.t, agent, arm).astype(dtype),
+            lambda arm: self.problem.loss_with(losses, agent, arm).astype(dtype),
             self.mean,
             self.t,
         )
