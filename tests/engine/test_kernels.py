@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not on_cpu(), reason="kernels of a CPU")
 
 def kernels(function: Callable[..., Any], *arguments: Any) -> list[str]:
     """The types of what the kernels of a compiled function write."""
-    program = jax.jit(function).lower(*arguments).compile().as_text()
+    program = jax.jit(function).lower(*arguments).compile().as_text() or ""
     return re.findall(r" = (\S+) fusion\(", program[program.index("ENTRY") :])
 
 
