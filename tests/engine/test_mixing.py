@@ -155,7 +155,7 @@ def test_forms_of_accelerators_are_the_matrix(network: fb.Network, form: type) -
 
 @pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("runs", [1, 11])  # rows of one block, and of two
-def test_one_kernel_sums_neighbours_as_lists_do(runs: int) -> None:
+def test_one_kernel_sums_neighbours_as_lists_do(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here by Triton's interpreter; also where agents are no whole number of blocks."""
     network = fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert")
     gossip = fb.gossip.max_degree(network)
@@ -169,6 +169,13 @@ def test_one_kernel_sums_neighbours_as_lists_do(runs: int) -> None:
     np.testing.assert_allclose(batch[1], (x + 1) @ gossip.matrix.toarray(), rtol=1e-5)
     exact = mixing.mixer(gossip, fb.FedExp3(), "float64").averages
     assert isinstance(exact, matrix_forms.Neighbours)
+    monkeypatch.setattr(mixing, "_NEAR", 99)  # agents numbered at random are farther apart
+    at_random = fb.gossip.max_degree(fb.networks.random_geometric(1000, 0.1, seed=2))
+    for numbered, form in (
+        (at_random, matrix_forms.Neighbours),
+        (fb.gossip.max_degree(network), gather_kernel.NeighbourSums),
+    ):
+        assert isinstance(mixing.mixer(numbered, fb.FedExp3(), "float32").averages, form)
     metropolis = fb.gossip.metropolis(network)  # weights differ: no such form
     other = mixing.mixer(metropolis, fb.FedExp3(), "float32").averages
     assert isinstance(other, matrix_forms.Neighbours)

@@ -22,7 +22,7 @@ from fedbandits.problems.base import Problem
 from .conditions import Conditions
 from .devices import Spread
 from .tiles import arm_type, tile_round, uniforms_of
-from .under_way import Relayed
+from .under_way import Relayed, relay
 
 LEAST = 2**15
 """Agents, of all runs together, from which on a round in tiles is worth a larger program."""
@@ -58,9 +58,7 @@ def tile_size(
         return None
     if conditions.privacy is not None or conditions.liars:
         return None
-    reach, tile = _reach(algorithm, conditions), agents_in_cache(problem.arms, where, games)
-    # With neighbours farther off than that, most of what is read would be read for them.
-    return None if reach is None or tile is None or reach > tile else tile
+    return agents_in_cache(problem.arms, where, games)
 
 
 def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
@@ -80,14 +78,15 @@ def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
     return next((n for n in range(most, most // 2, -1) if agents % n == 0), most)
 
 
-def _reach(algorithm: AnyAlgorithm, conditions: Conditions) -> int | None:
-    """How far off in the numbering an agent hears others; None where nobody knows."""
+def _reach(algorithm: AnyAlgorithm, conditions: Conditions, tile: int) -> int | None:
+    """How far off in the numbering an agent hears others; None where that may be anywhere."""
     if not algorithm.leaves:
         return 0
     if any(leaf.combine != "average" for leaf in algorithm.leaves.values()):
         return None
     reach: int | None = getattr(conditions.mixer.averages, "reach", None)
-    return reach
+    # Farther off than that, most of what is read would be read for neighbours.
+    return None if reach is None or reach > tile else reach
 
 
 class Played(NamedTuple):
@@ -146,9 +145,11 @@ def round_in_tiles(
         sizes: R, and how many agents make a tile, as `tile_size` found.
     """
     (runs, tile), agents = sizes, problem.agents
-    reach = _reach(algorithm, conditions)
-    assert reach is not None
-    tiles = _Tiles(algorithm, conditions, problem, mean, seed, t, reach, runs, agents)
+    reach, received = _reach(algorithm, conditions, tile), None
+    if reach is None:
+        drawn = conditions.mixer.draw(seed, t, runs, mean.dtype)
+        (received, _), reach = relay(algorithm, conditions, state, drawn, t), 0
+    tiles = _Tiles(algorithm, conditions, problem, mean, seed, t, received, reach, runs, agents)
     nothing = Played(
         state,
         jnp.zeros((runs, agents), arm_type(problem.arms)),
@@ -176,6 +177,7 @@ class _Tiles(NamedTuple):
     mean: Array
     seed: Array
     t: Array
+    received: dict[str, Array] | None
     reach: int
     runs: int
     agents: int
@@ -200,10 +202,7 @@ class _Tiles(NamedTuple):
             size: how many agents.
         """
         own = self._cut(before.state, window, self.reach, self.reach + size)
-        received = {}
-        for name, message in self.algorithm.message(window).items():
-            averages: Any = self.conditions.mixer.averages
-            received[name] = averages.average_within(message, first)
+        received = self._received(window, first, size)
         dtype, sizes = self.mean.dtype, (self.runs, size)
         key, losses = (
             streams.round_key(streams.ACTIONS, self.seed, self.t),
@@ -223,6 +222,19 @@ class _Tiles(NamedTuple):
             lambda old, new: self._written(old, new, first), before, Played(*found)
         )
         return after
+
+    def _received(self, window: Any, first: Array, size: int) -> dict[str, Array]:
+        """What these agents hear: of all that was combined before, or combined for them alone."""
+        if self.received is not None:
+            return {
+                name: jax.lax.dynamic_slice_in_dim(x, first, size, axis=-1)
+                for name, x in self.received.items()
+            }
+        averages: Any = self.conditions.mixer.averages
+        return {
+            name: averages.average_within(message, first)
+            for name, message in self.algorithm.message(window).items()
+        }
 
     def nobody(self, state: Any) -> Any:
         """Leaves `[..., reach]`, where there are no agents."""
