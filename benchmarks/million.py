@@ -66,7 +66,7 @@ def geometric(
 
 def _horizon() -> int:
     """Rounds of the shorter of two calls: a second or more of work at the goals."""
-    return 3 if jax.default_backend() == "cpu" else 200
+    return 10 if jax.default_backend() == "cpu" else 200
 
 
 @cache
