@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,21 @@ def test_what_is_played_as_xla_makes_it() -> None:
     assert not suitable(fb.FedExp3(), problem=at_once)
     assert suitable(fb.FedExp3(), problem=at_once, ahead=True)
     assert not suitable(fb.FedExp3(), privacy=fb.privacy.randomised_response(1.0))
+    liars = {3: fb.attacks.promote(1)}  # whose losses are not counted
+    assert not suitable(fb.FedExp3(), liars=liars)
+    assert suitable(fb.FedExp3(), liars=liars, ahead=True)
+
+
+@dataclass(frozen=True, init=False)
+class Doubled(fb.FedExp3):
+    """What it tells is not what it holds."""
+
+    def message(self, state: Any) -> dict[str, Any]:
+        return {"z": 2 * state.z}
+
+
+def test_a_message_that_is_computed_is_taken_too() -> None:
+    assert suitable(Doubled())
 
 
 def test_no_batch_and_not_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ def coins(*, horizon: int = 40, own: bool = False) -> fb.Problem:
 def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever can be is played in tiles, of 60 agents of one run or fewer."""
     monkeypatch.setattr(tiled_round, "LEAST", 1)
+    monkeypatch.setattr(tiled_round, "NARROWEST", 1)
     monkeypatch.setattr(tiled_round, "CELLS", 60 * ARMS)
 
 
@@ -218,8 +219,9 @@ def test_agents_on_several_devices_are_played_at_once() -> None:
     assert _tile(problem, fb.FedExp3(), gossip, devices=2) is None
 
 
-def test_few_agents_are_played_at_once() -> None:
+def test_few_agents_are_played_at_once_however_many_runs() -> None:
     assert _tile(coins(), fb.FedExp3(), GRID) is None
+    assert _tile(coins(), fb.FedExp3(), GRID, runs=1000) is None
 
 
 def _tile(

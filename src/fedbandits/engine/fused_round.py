@@ -196,12 +196,17 @@ def suitable(
         state: before round 1.
     """
     leaves = jax.tree.leaves(own_state(state))
-    dtype, sizes = _dtype_and_sizes(leaves)
+    found = _dtype_and_sizes(leaves)
+    if found is None:
+        return False
+    (dtype, sizes), known = found, ahead or not problem.traced
+    # Kernels that draw losses themselves check none, and their mean is that of all agents.
+    drawn = problem.pointwise and problem.check == "never" and not conditions.liars
     if (
         problem.arms > MOST_ARMS
         or dtype not in TYPES
         or problem.adaptive
-        or not (ahead or not problem.traced or problem.pointwise)
+        or not (known or drawn)
         or conditions.privacy is not None
         or algorithm.feedback != "bandit"
         or algorithm.noised
@@ -213,10 +218,10 @@ def suitable(
     return _triton_takes(algorithm, own_state(state), problem.arms)
 
 
-def _dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
-    """Of a state's arrays: their type, and (R, N)."""
-    found = next(leaf for leaf in leaves if np.ndim(leaf) in (2, 3))
-    return str(found.dtype), tuple(np.shape(found)[-2:])
+def _dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]] | None:
+    """Of a state's arrays: their type, and (R, N); None where it has none of every agent."""
+    found = next((leaf for leaf in leaves if np.ndim(leaf) in (2, 3)), None)
+    return None if found is None else (str(found.dtype), tuple(np.shape(found)[-2:]))
 
 
 _taken: dict[Any, bool] = {}
@@ -232,7 +237,9 @@ def _triton_takes(algorithm: AnyAlgorithm, state: Any, arms: int) -> bool:
     of = (kind, *((each.shape, str(each.dtype)) for each in given), arms)
     if of not in _taken:
         player, before = jax.tree.unflatten(kind, given)
-        dtype, (runs, agents) = _dtype_and_sizes(given)
+        found = _dtype_and_sizes(jax.tree.leaves(before))
+        assert found is not None
+        dtype, (runs, agents) = found
         words = jax.ShapeDtypeStruct((1,), "uint32")
         stretch = Stretch(
             player,
@@ -242,9 +249,10 @@ def _triton_takes(algorithm: AnyAlgorithm, state: Any, arms: int) -> bool:
             jax.ShapeDtypeStruct((1,), "int32"),
         )
         plays = Plays(*(jax.ShapeDtypeStruct((1, runs, agents), each) for each in ("int8", dtype)))
-        row, sent = jax.ShapeDtypeStruct((), "int32"), algorithm.message(before)
+        row = jax.ShapeDtypeStruct((), "int32")
         platforms = None if jax.default_backend() == "gpu" else ("cuda",)
         try:
+            sent = jax.eval_shape(algorithm.message, before)
             traced = jax.jit(fused_round).trace(stretch, row, before, sent, plays)
             traced.lower(lowering_platforms=platforms)
             _taken[of] = True

@@ -147,7 +147,8 @@ class EqualWeights(Reliable):
     """A dense graph whose edges all weigh the same, for tensor cores: W = diagonal + w A.
 
     A is 0 or 1, hence exact in 16 bits, and float32 is a sum of two numbers of 16 bits to its last
-    digit. So one product of such matrices has the accuracy of float32.
+    digit, where it is not tiny beside the largest of all agents (`parts.two_float16`). So one
+    product of such matrices has the accuracy of float32.
     """
 
     adjacency: Array

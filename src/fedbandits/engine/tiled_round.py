@@ -26,6 +26,8 @@ from .under_way import Relayed, relay
 
 LEAST = 2**15
 """Agents, of all runs together, from which on a round in tiles is worth a larger program."""
+NARROWEST = 256
+"""Agents of a tile: of many runs of few agents, tiles of one or two would take longer."""
 CELLS = 2**18
 """Arms of agents of runs in a tile: half of them in each of two cores' caches."""
 MOST = 2**14
@@ -74,7 +76,9 @@ def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
     if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
         return None
     cells = arms * games * runs // where.mesh.shape["runs"]  # of an agent
-    most = max(1, min(MOST, CELLS // cells, agents // FEWEST))
+    most = min(MOST, CELLS // cells, agents // FEWEST)
+    if most < NARROWEST:
+        return None
     return next((n for n in range(most, most // 2, -1) if agents % n == 0), most)
 
 
