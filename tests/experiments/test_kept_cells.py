@@ -61,6 +61,14 @@ def test_a_file_that_cannot_be_read_is_played_anew(tmp_path: Path, content: str)
     assert len(calls) == 2
 
 
+def test_a_file_of_other_parts_is_played_anew(tmp_path: Path) -> None:
+    kept = KeptCells(tmp_path, "about")
+    kept.keeping(lambda parts: parts, lambda _: [1, 2])(1)
+    made = Found("x", {}, np.eye(2), exact=True)
+    again = kept.keeping(lambda parts: Found(*parts), lambda _: made)
+    assert again(1) is made
+
+
 def test_what_fails_is_not_kept(tmp_path: Path) -> None:
     kept = KeptCells(tmp_path, "about")
 

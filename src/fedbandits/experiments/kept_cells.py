@@ -51,7 +51,7 @@ class KeptCells:
             path = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
             try:
                 return made(_unpacked(json.loads(path.read_text(encoding="utf-8"))))
-            except (OSError, ValueError):
+            except (OSError, ValueError, TypeError, KeyError):
                 found = play(cell)
             with atomic_path(path) as file:
                 file.write_text(json.dumps(_packed(found)), encoding="utf-8")
