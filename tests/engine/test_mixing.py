@@ -19,6 +19,8 @@ from fedbandits.engine import gather_kernel, halo_form, linked_maximum, matrix_f
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
+from .half_precision import needs_float16
+
 
 def hub_graph(agents: int) -> fb.Network:
     return fb.networks.preferential_attachment(agents, 2, seed=1)
@@ -105,6 +107,7 @@ def test_an_estimate_without_news_is_what_was_heard() -> None:
     assert after.theta[1] != heard[1]
 
 
+@needs_float16
 @pytest.mark.usefixtures("accelerator")
 @pytest.mark.parametrize("lazy", [True, False])
 def test_tensor_cores_average_as_exactly_as_float32(lazy: bool) -> None:
@@ -132,7 +135,11 @@ def test_tensor_cores_average_as_exactly_as_float32(lazy: bool) -> None:
         (fb.networks.grid(20, 15), matrix_forms.Shifts),
         (fb.networks.path(300), matrix_forms.Shifts),
         (fb.networks.ring(300), gather_kernel.NeighbourSums),  # its ends are too far apart to shift
-        (fb.networks.random_geometric(300, 0.5, seed=0), matrix_forms.EqualWeights),
+        pytest.param(
+            fb.networks.random_geometric(300, 0.5, seed=0),
+            matrix_forms.EqualWeights,
+            marks=needs_float16,
+        ),
     ],
 )
 @pytest.mark.usefixtures("accelerator")

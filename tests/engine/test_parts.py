@@ -10,6 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from fedbandits.engine.parts import two_float16
 
+from .half_precision import needs_float16
+
 # No subnormal numbers, which XLA takes for 0; and 0.
 sizes = st.floats(2.0**-80, 2.0**80, width=32)
 values = arrays(np.float32, (2, 5), elements=st.one_of(sizes, sizes.map(lambda v: -v), st.just(0)))
@@ -17,6 +19,7 @@ values = arrays(np.float32, (2, 5), elements=st.one_of(sizes, sizes.map(lambda v
 _two = jax.jit(two_float16)
 
 
+@needs_float16
 @given(values)
 def test_two_of_float16_are_the_number_to_its_last_digit(x: np.ndarray) -> None:
     parts, scale = _two(x)
