@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
 from fedbandits.engine import gather_kernel, halo_form, linked_maximum, matrix_forms, mixing
+from fedbandits.engine.devices import spread
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 
@@ -176,6 +177,8 @@ def test_one_kernel_sums_neighbours_as_lists_do(runs: int, monkeypatch: pytest.M
     np.testing.assert_allclose(batch[1], (x + 1) @ gossip.matrix.toarray(), rtol=1e-5)
     exact = mixing.mixer(gossip, fb.FedExp3(), "float64").averages
     assert isinstance(exact, matrix_forms.Neighbours)
+    spread_out = mixing.mixer(gossip, fb.FedExp3(), "float32", devices=2).averages
+    assert isinstance(spread_out, matrix_forms.Neighbours)
     monkeypatch.setattr(mixing, "_NEAR", 99)  # agents numbered at random are farther apart
     at_random = fb.gossip.max_degree(fb.networks.random_geometric(1000, 0.1, seed=2))
     for numbered, form in (
@@ -260,3 +263,15 @@ def test_random_edge_averages_one_edge_a_round() -> None:
     # Each run draws its own edges.
     assert run.uniforms.links is not None
     assert (run.uniforms.links[:, 0] != run.uniforms.links[:, 1]).all()
+
+
+def test_halos_leave_runs_on_their_devices() -> None:
+    """Nothing is gathered from other devices: each has runs of its own."""
+    network = fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert")
+    mix = mixing.mixer(fb.gossip.max_degree(network), fb.FedExp3(), "float32")
+    assert isinstance(mix.averages, halo_form.Halos)
+    where = spread(2, 4, 1000)
+    assert where.mesh.size == 2
+    x = where.put(np.ones((3, 4, 1000), np.float32))
+    average = jax.jit(lambda form, x: where.keep(form.average(x)))
+    assert "all-gather" not in str(average.lower(mix.averages, x).compile().as_text())

@@ -3,7 +3,7 @@
 Agents are taken in tiles of S. The halo of a tile are the agents that anyone in it hears, itself
 included, P at most. Then the tile's averages are one small product,
 
-    y[:, tile] = x[:, halo] W[halo, tile],   [K·R, P] times [P, S].
+    y[..., tile] = x[..., halo] W[halo, tile],   [K, R, P] times [P, S].
 
 Where agents are numbered along a space-filling curve, the halos of S neighbours are nearly the
 same: each number is gathered P/S times, not once for each of its D neighbours. That is what
@@ -42,18 +42,17 @@ class Halos(Reliable):
     diagonal: Array
 
     def average(self, x: Array) -> Array:
-        """A gather and a product for each tile."""
-        rows = x.reshape(-1, x.shape[-1])
+        """A gather and a product for each tile; runs keep an axis, and so their devices."""
 
         def tile(part: tuple[Array, Array]) -> Array:
             halo, matrix = part
             # Held: the product would else read them by columns.
-            heard = jax.lax.optimization_barrier(rows[:, halo])
+            heard = jax.lax.optimization_barrier(x[..., halo])
             return jnp.matmul(heard, matrix, precision=jax.lax.Precision.HIGHEST)
 
         tiles = jax.lax.map(tile, (self.halo, self.matrix), batch_size=_AT_ONCE)
-        padded = jnp.swapaxes(tiles, 0, 1).reshape(rows.shape[0], -1)
-        return padded[:, : x.shape[-1]].reshape(x.shape)
+        padded = jnp.moveaxis(tiles, 0, -2).reshape(*x.shape[:-1], -1)
+        return padded[..., : x.shape[-1]]
 
 
 def halos(incoming: Any, dtype: DTypeLike, largest: int) -> Halos | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -60,7 +61,7 @@ _LEAST_WEIGHT = 2.0**-7
 _TILE = 128
 
 # Forms of large graphs take as long to make as thousands of rounds to play: kept with the gossip.
-_forms: WeakKeyDictionary[Gossip, dict[tuple[str, Any, bool], Any]] = WeakKeyDictionary()
+_forms: WeakKeyDictionary[Gossip, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,13 @@ class Mixer:
         return self.maxima.maximum(told, drawn), None
 
 
-def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> Mixer:
-    """The forms of `gossip` that this algorithm's leaves need, ready for tracing."""
+def mixer(
+    gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike, devices: int = 1
+) -> Mixer:
+    """The forms of `gossip` that this algorithm's leaves need, ready for tracing.
+
+    XLA spreads what it makes itself over several `devices`, and kernels of ours over none.
+    """
     needed = {leaf.combine for leaf in algorithm.leaves.values()}
     forms: dict[str, Any] = {}
     if gossip is not None and gossip.faults is not None and gossip.network.agents > 1:
@@ -119,13 +125,13 @@ def mixer(gossip: Gossip | None, algorithm: AnyAlgorithm, dtype: DTypeLike) -> M
     elif gossip is not None:
         made = _forms.setdefault(gossip, {})
         makers: dict[str, Callable[[], Any]] = {
-            "average": lambda: _form_of_averages(gossip, dtype),
+            "average": lambda: _form_of_averages(gossip, dtype, alone=devices == 1),
             "maximum": lambda: _form_of_maxima(gossip, dtype),
-            "flood": lambda: _form_of_floods(gossip, algorithm.hops, dtype),
+            "flood": lambda: _form_of_floods(gossip, algorithm.hops, dtype, alone=devices == 1),
         }
         for how in needed:
             what = f"flood {algorithm.hops}" if how == "flood" else how
-            key = (what, np.dtype(dtype), on_cpu())
+            key = (what, np.dtype(dtype), on_cpu(), devices == 1)
             if key not in made:
                 made[key] = jax.device_put(_registered(makers[how]()))
             forms[how] = made[key]
@@ -147,7 +153,7 @@ def _registered(value: Any) -> Any:
     return value
 
 
-def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
+def _form_of_averages(gossip: Gossip, dtype: DTypeLike, *, alone: bool) -> Averages:
     network = gossip.network
     limited = gossip.limit < math.inf
     if gossip.random and network.agents > 1:
@@ -160,7 +166,7 @@ def _form_of_averages(gossip: Gossip, dtype: DTypeLike) -> Averages:
     incoming = _summing_to_one(gossip.matrix.T.tocsr(), dtype)
     if limited:
         return Clipped(_lists(incoming, dtype), np.asarray(gossip.limit, dtype))
-    if (compact := _compact(incoming, dtype, _sums)) is not None:
+    if (compact := _compact(incoming, dtype, partial(_sums, alone=alone))) is not None:
         return compact
     diagonal, off = incoming.diagonal(), _off_diagonal(incoming)[2]
     tensor_cores = _tensor_cores(network.agents) and np.dtype(dtype) == np.float32
@@ -203,13 +209,13 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
     return Links((linked.toarray() > 0).astype(np.float32))
 
 
-def _form_of_floods(gossip: Gossip, hops: int, dtype: DTypeLike) -> Averages:
+def _form_of_floods(gossip: Gossip, hops: int, dtype: DTypeLike, *, alone: bool) -> Averages:
     """Floods travel over every edge of the network, in each round, whatever the averages do."""
     network = gossip.network
     within = network.within(0 if gossip.silent else hops)
     if network.agents > DENSE_AGENTS and within.nnz == network.agents**2:
         return Everyone()
-    if (compact := _compact(within, dtype, _sums)) is not None:
+    if (compact := _compact(within, dtype, partial(_sums, alone=alone))) is not None:
         return compact
     return Dense(within.toarray().astype(dtype))
 
@@ -246,14 +252,17 @@ def _compact(
     return lists(incoming, dtype)
 
 
-def _sums(incoming: Any, dtype: DTypeLike) -> Halos | NeighbourSums | Neighbours | Edges:
+def _sums(
+    incoming: Any, dtype: DTypeLike, *, alone: bool
+) -> Halos | NeighbourSums | Neighbours | Edges:
     """Halos where they are small, a kernel where there is one, else lists."""
     if on_cpu():
         largest = int(_HALO * incoming.nnz / incoming.shape[0])
         if (found := halos(incoming, dtype, largest)) is not None:
             return found
     made = _lists(incoming, dtype)
-    if kernels() and np.dtype(dtype) == np.float32 and isinstance(made, Neighbours):
+    float32 = np.dtype(dtype) == np.float32
+    if alone and kernels() and float32 and isinstance(made, Neighbours):
         target, source, _ = _off_diagonal(incoming)
         # Far off, all arms of neighbours at once fit in no cache, where one arm of all agents does.
         if len(target) and np.median(np.abs(target - source)) <= _NEAR:

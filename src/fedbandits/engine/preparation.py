@@ -133,7 +133,7 @@ def prepare(
         pytrees.register(problem)
         memory = first_memory(problem, runs, dtype)
         _check_problem(problem, memory)
-        mix = mixer(gossip, algorithm, dtype)
+        mix = mixer(gossip, algorithm, dtype, where.mesh.size)
         conditions = Conditions(mix, privacy, tuple(lying), tuple(lying.values()))
         pytrees.register(conditions)
         for attack in conditions.attacks:
