@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedbandits.experiments import Options
+from fedbandits.experiments import kept_cells as kept_cells_module
 from fedbandits.experiments.kept_cells import KeptCells, forget_cells, kept_cells
 
 
@@ -96,3 +97,13 @@ def test_options_and_players_tell_cells_apart_and_a_part_that_is_done_keeps_none
     forget_cells(options, "part")
     assert not list(tmp_path.iterdir())
     forget_cells(options, "part")
+
+
+def test_what_other_code_played_is_played_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    counted(kept_cells(Options(tmp_path), "part", [1]), calls)("cell")
+    monkeypatch.setattr(kept_cells_module, "_code", lambda: "another")
+    counted(kept_cells(Options(tmp_path), "part", [1]), calls)("cell")
+    assert len(calls) == 2

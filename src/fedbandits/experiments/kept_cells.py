@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -14,7 +15,6 @@ import numpy as np
 
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.files import atomic_path
-from fedbandits.common.version import __version__
 
 from .section import Options
 
@@ -87,13 +87,22 @@ def kept_cells(options: Options, part: str, about: Any) -> KeptCells:
         part: its name.
         about: what decides the numbers beside the options.
     """
-    known = [__version__, options.command(part), describe(about)]
+    known = [_code(), options.command(part), describe(about)]
     return KeptCells(_folder(options, part), known)
 
 
 def forget_cells(options: Options, part: str) -> None:
     """Remove what is kept of a part, which is done."""
     shutil.rmtree(_folder(options, part), ignore_errors=True)
+
+
+@functools.cache
+def _code() -> str:
+    """A hash of the library's sources: what older ones played is not mixed with what is new."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _folder(options: Options, part: str) -> Path:
