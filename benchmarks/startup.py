@@ -97,8 +97,8 @@ def _row(waited: list[_Waited], goal: float, known: str) -> Measured:
     first = best.total - best.imported - best.played
     note = (
         f"from the start of the process until the result is printed, {known}: "
-        f"{best.imported:.2f} s import, {first:.2f} s until compiled (with JAX and xarray, which "
-        f"are loaded then), {best.played:.2f} s play"
+        f"{best.imported:.2f} s import, {first:.2f} s until compiled (with JAX, which is "
+        f"loaded then), {best.played:.2f} s play"
     )
     goal_here = goal if jax.default_backend() == "cpu" else None
     return Measured(best.total, tuple(each.total for each in waited), goal_here, note=note)
