@@ -42,7 +42,7 @@ class Parts(NamedTuple):
     Attributes:
         memory: to read and write the state once.
         exponentials: of every number of the state.
-        words: to draw the losses of all arms, and an arm for each agent.
+        words: to draw the losses of all arms, two with a hash, and an arm for each agent.
     """
 
     memory: float
@@ -56,7 +56,7 @@ def parts(arms: int, agents: int) -> Parts:
     return Parts(
         pass_seconds(4 * cells),
         cells * exponential_seconds(),
-        (cells + agents) * word_seconds(),
+        (cells / 2 + agents) * hash_seconds(),
     )
 
 
@@ -68,8 +68,8 @@ def exponential_seconds() -> float:
 
 
 @cache
-def word_seconds() -> float:
-    """Seconds of one random word among many."""
+def hash_seconds() -> float:
+    """Seconds of one hash among many."""
     place = jnp.arange(_CACHED, dtype=jnp.uint32)
     key = jnp.uint32(1), jnp.uint32(2)
     return _loop_seconds(lambda _, place: streams.words_at(key, place), place, 200) / _CACHED

@@ -17,6 +17,7 @@ import fedbandits as fb
 from fedbandits.common.backend import playing_on
 from fedbandits.engine import chunk_runner, chunk_sizes, fused_round, preparation
 from fedbandits.engine import kernels as kernels_there
+from fedbandits.engine.pytrees import register
 from fedbandits.engine.under_way import relay
 
 ARMS = 5
@@ -130,6 +131,23 @@ def test_losses_that_are_made_before_are_read_and_others_drawn(
     jax.clear_caches()
     the_same(game(fb.FedExp3(0.3), network), plain)
     assert drawn
+
+
+@pytest.mark.parametrize("agents", [5, 16, 32, 40, 64, 71])
+@pytest.mark.parametrize("arms", [2, 5])
+def test_losses_that_no_kernel_writes_down_are_added_up(
+    agents: int, arms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of blocks that are full, begun or missing, of arms with and without another."""
+    monkeypatch.setattr(fused_round, "COUNTED", 16)
+    monkeypatch.setattr(fused_round, "COUNTS", 2)
+    means = np.random.default_rng(2).random((agents, arms))
+    problem = fb.problems.bernoulli(means, 9, seed=4)
+    register(problem)
+    times = jnp.array([1, 3, 9], "int32")
+    found = fused_round.mean_losses(problem, times, "float32", interpret=True)
+    expected = [np.asarray(problem.losses(t)).sum(axis=0) for t in times]
+    np.testing.assert_array_equal(np.round(found * agents), expected)
 
 
 @pytest.mark.slow

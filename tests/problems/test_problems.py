@@ -12,6 +12,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.problems import coins
+from fedbandits.problems.coins import Bernoulli
 
 Float = np.ndarray[Any, Any]
 
@@ -470,19 +471,39 @@ def test_paper_means() -> None:
     np.testing.assert_allclose(coins.paper_means(20), np.arange(20) / 19, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "means", [np.linspace(0, 1, 4)[None], np.random.default_rng(0).random((6, 4))]
-)
-def test_a_loss_had_alone_is_that_of_the_round(means: Any) -> None:
-    problem = fb.problems.bernoulli(np.broadcast_to(means, (6, 4)), 9, seed=3)
-    if len(means) == 1:
-        problem = fb.problems.bernoulli(means[0], 9, agents=6, seed=3)
-    agent, arm = np.indices((6, 4))
+class OneByOne(Bernoulli):
+    """Does not know how to draw two losses at once."""
+
+    two_losses_with = fb.Problem.two_losses_with
+
+
+@pytest.mark.parametrize("kind", [Bernoulli, OneByOne])
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("arms", [1, 4, 5])
+def test_losses_had_alone_or_two_at_once_are_those_of_the_round(
+    kind: type[Bernoulli], alike: bool, arms: int
+) -> None:
+    means = np.random.default_rng(0).random((1 if alike else 600, arms), np.float32)
+    problem = kind(600, arms, 9, means, np.uint32(3))
+    half = (arms + 1) // 2
+    agent, arm = np.indices((600, arms))
     assert problem.pointwise
     for t in (1, 2, 9):
         losses = np.asarray(problem.losses(np.int32(t)))
         key = problem.key_of(np.int32(t))
         np.testing.assert_array_equal(problem.loss_with(key, agent, arm), losses)
+        two = problem.two_losses_with(key, agent[:, :half], arm[:, :half])
+        both = np.concatenate([np.asarray(each) for each in two], axis=1)
+        np.testing.assert_array_equal(both[:, :arms], losses)
+
+
+def test_the_words_of_a_hash_are_as_good_as_words_of_two() -> None:
+    """Coins of arms that share a hash agree as often as independent ones, |z| < 5.5."""
+    problem = fb.problems.bernoulli([0.5] * 4, 9, agents=500_000, seed=1)
+    tossed = np.asarray(problem.losses(np.int32(1))) == 1
+    for one, other in ((0, 2), (1, 3), (0, 1), (2, 3), (0, 3)):
+        alike = (tossed[:, one] == tossed[:, other]).mean()
+        assert abs(alike - 0.5) < 5.5 * 0.5 / np.sqrt(500_000)
 
 
 def test_losses_of_a_round_made_at_once_are_not_to_be_had_alone() -> None:

@@ -57,8 +57,13 @@ def words(key: Key, shape: tuple[int, ...]) -> Array:
 
 def words_at(key: Key, index: Array) -> Array:
     """The random words in these places, of those that `words` gives; of `index`'s shape."""
-    first, second = _threefry(key, np.uint32(0), index)
+    first, second = two_words_at(key, index)
     return first ^ second
+
+
+def two_words_at(key: Key, index: Array) -> tuple[Array, Array]:
+    """Two independent random words for each of these places, which cost no more than one."""
+    return _threefry(key, np.uint32(0), index)
 
 
 def _threefry(key: Key, first: Array, second: Array) -> tuple[Array, Array]:

@@ -351,36 +351,44 @@ def mean_losses(problem: Problem, times: Array, dtype: Any, *, interpret: bool =
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    agents, arms, rounds = problem.agents, problem.arms, times.shape[0]
+    agents, half, rounds = problem.agents, (problem.arms + 1) // 2, times.shape[0]
     blocks = -(-agents // (COUNTED * COUNTS))
     inputs, kind = _leaves((problem, jax.vmap(problem.key_of)(times)))
 
     def kernel(*refs: Any) -> None:
-        """One arm of a block of agents in one round."""
+        """Two arms of a block of agents in one round."""
         given = [_Table(ref, leaf.shape) for ref, leaf in zip(refs, inputs, strict=False)]
         problem, keys = jax.tree.unflatten(kind, [_number_or_table(table) for table in given])
         block, arm, row = (pl.program_id(axis) for axis in range(3))
         key = _at(keys, row)
 
-        def add(count: Array, total: Array) -> Array:
-            first = (block * COUNTS + count) * COUNTED
-            agent = first + jnp.arange(COUNTED, dtype="int32")
-            loss = problem.loss_with(key, jnp.minimum(agent, agents - 1), arm).astype(dtype)
-            return total + jnp.where(agent < agents, loss, 0)
+        def add(count: Array, totals: tuple[Array, ...], last: bool = False) -> tuple[Array, ...]:
+            agent = (block * COUNTS + count) * COUNTED + jnp.arange(COUNTED, dtype="int32")
+            known = jnp.minimum(agent, agents - 1) if last else agent
+            losses = problem.two_losses_with(key, known, arm)
+            if last:
+                losses = tuple(jnp.where(agent < agents, each, 0) for each in losses)
+            return tuple(a + b.astype(dtype) for a, b in zip(totals, losses, strict=True))
 
         # Agents share their threads first and add up across them once: that takes waiting.
-        total = jax.lax.fori_loop(0, COUNTS, add, jnp.zeros(COUNTED, dtype))
-        refs[-1][(row * arms + arm) * blocks + block] = total.sum()
+        full = jnp.minimum(agents // COUNTED - block * COUNTS, COUNTS)
+        nothing = (jnp.zeros(COUNTED, dtype),) * 2
+        totals = jax.lax.fori_loop(0, full, add, nothing)
+        totals = jax.lax.cond(
+            full < COUNTS, lambda some: add(full, some, last=True), lambda some: some, totals
+        )
+        for part, total in enumerate(totals):
+            refs[-1][((row * 2 + part) * half + arm) * blocks + block] = total.sum()
 
     found = pl.pallas_call(
         kernel,
-        out_shape=jax.ShapeDtypeStruct((rounds * arms * blocks,), dtype),
-        grid=(blocks, arms, rounds),
+        out_shape=jax.ShapeDtypeStruct((rounds * 2 * half * blocks,), dtype),
+        grid=(blocks, half, rounds),
         interpret=interpret,
         compiler_params=triton.CompilerParams(num_warps=COUNTING_WARPS, num_stages=1),
         name="mean_losses",
     )(*(leaf.reshape(-1) for leaf in inputs))
-    return found.reshape(rounds, arms, blocks).sum(axis=2) / agents
+    return found.reshape(rounds, 2 * half, blocks).sum(axis=2)[:, : problem.arms] / agents
 
 
 def _at(keys: streams.Key, row: Array) -> streams.Key:

@@ -31,7 +31,7 @@ NARROWEST = 256
 CELLS = 2**18
 """Arms of agents of runs in a tile: half of them in each of two cores' caches."""
 MOST = 2**14
-"""Agents in a tile: with more, XLA goes over few arms in a slower way."""
+"""Agents in a tile: with more, XLA goes over few arms in a slower way. `_counts` takes 2¹⁵ - 1."""
 FEWEST = 8
 """Tiles of a round: the last one takes what is left, and must not be most of it."""
 
@@ -109,21 +109,32 @@ class Played(NamedTuple):
 
 def mean_losses(problem: Problem, t: Array, tile: int, dtype: Any) -> Array:
     """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
-    key = problem.key_of(t)
+    key, half = problem.key_of(t), (problem.arms + 1) // 2
 
     def added(total: Array, first: Array, agents: int) -> Array:
-        shape = (problem.arms, agents)
+        shape = (half, agents)
         agent = first + jax.lax.broadcasted_iota("int32", shape, 1)
-        losses = problem.loss_with(key, agent, jax.lax.broadcasted_iota("int32", shape, 0))
-        return total + losses.sum(axis=1).astype(dtype)
+        arm = jax.lax.broadcasted_iota("int32", shape, 0)
+        two = problem.two_losses_with(key, agent, arm)
+        return total + (_counts if problem.binary else _sums)(*two).astype(dtype)
 
     whole, rest = divmod(problem.agents, tile)
     total = jax.lax.fori_loop(
-        0, whole, lambda i, total: added(total, i * tile, tile), jnp.zeros(problem.arms, dtype)
+        0, whole, lambda i, total: added(total, i * tile, tile), jnp.zeros((2, half), dtype)
     )
     if rest:
         total = added(total, jnp.int32(whole * tile), rest)
-    return total / problem.agents
+    return total.reshape(-1)[: problem.arms] / problem.agents
+
+
+def _sums(one: Array, other: Array) -> Array:
+    return jnp.stack([one.sum(axis=1), other.sum(axis=1)])
+
+
+def _counts(one: Array, other: Array) -> Array:
+    """The sums of zeros and ones, in the two halves of one number: for two XLA would hash twice."""
+    counts = (one.astype("int32") + (other.astype("int32") << 16)).sum(axis=1)
+    return jnp.stack([counts & 0xFFFF, counts >> 16])
 
 
 def round_in_tiles(

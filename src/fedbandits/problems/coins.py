@@ -9,7 +9,7 @@ import numpy as np
 
 from fedbandits.arrays import Array, materialised
 from fedbandits.common import checks
-from fedbandits.common.streams import LOSSES, Key, as_uniforms, round_key, words, words_at
+from fedbandits.common.streams import LOSSES, Key, as_uniforms, round_key, two_words_at, words
 
 from .base import Check, Seeded, check_sizes
 
@@ -24,7 +24,7 @@ def _words(seed: Array, t: Array, shape: tuple[int, int]) -> Array:
 
 
 def _coins(drawn: Array, means: Array) -> Array:
-    """Independent Bernoulli losses, `[N, K]`; means 0 and 1 are exact, since 0 <= u < 1."""
+    """Independent Bernoulli losses; means 0 and 1 are exact, since 0 < u < 1."""
     return (as_uniforms(drawn) < means).astype("float32")
 
 
@@ -82,7 +82,11 @@ class Bernoulli(Coins):
 
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
-        return self.coins(t, self.means)
+        import jax
+
+        shape = (self.agents, self.arms)
+        agent, arm = (jax.lax.broadcasted_iota("int32", shape, axis) for axis in range(2))
+        return _coins(self._words(self.key_of(t), agent, arm), self.means)
 
     def key_of(self, t: Array) -> Key:
         """Of the coins of round t."""
@@ -90,9 +94,35 @@ class Bernoulli(Coins):
 
     def loss_with(self, key: Key, agent: Array, arm: Array) -> Array:
         """The same coins, number by number."""
-        place = agent.astype("uint32") * np.uint32(self.arms) + arm.astype("uint32")
-        row = agent if self.means.shape[0] > 1 else 0
-        return (as_uniforms(words_at(key, place)) < self.means[row, arm]).astype("float32")
+        return _coins(self._words(key, agent, arm), self._mean(agent, arm))
+
+    def two_losses_with(self, key: Key, agent: Array, arm: Array) -> tuple[Array, Array]:
+        """The same coins, with one hash for two of them."""
+        first, second = two_words_at(key, self._place(agent, arm))
+        other = (arm + self._half).clip(max=self.arms - 1)
+        return _coins(first, self._mean(agent, arm)), _coins(second, self._mean(agent, other))
+
+    @property
+    def _half(self) -> int:
+        return (self.arms + 1) // 2
+
+    def _place(self, agent: Array, arm: Array) -> Array:
+        return agent.astype("uint32") * np.uint32(self._half) + arm.astype("uint32")
+
+    def _words(self, key: Key, agent: Array, arm: Array) -> Array:
+        """One of a hash's two words is for an arm of the first half, one for its like in the other.
+
+        Both are then had for the price of one, where all losses are only added up.
+        """
+        import jax.numpy as jnp
+
+        later = arm >= self._half
+        place = self._place(agent, jnp.where(later, arm - self._half, arm))
+        first, second = two_words_at(key, place)
+        return jnp.where(later, second, first)
+
+    def _mean(self, agent: Array, arm: Array) -> Array:
+        return self.means[agent if self.means.shape[0] > 1 else 0, arm]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
