@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import (
     exchanges,
     figure1,
+    forms,
     links,
     live,
     machine,
@@ -36,7 +37,7 @@ from benchmarks import (
 from benchmarks.rows import Measure, Row, take
 
 GROUPS = (
-    *(small, links, figure1, startup, regret_against),
+    *(small, links, figure1, startup, regret_against, forms),
     *(live, exchanges, service, movielens, million, scaling),
 )
 

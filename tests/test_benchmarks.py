@@ -16,7 +16,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import fedbandits as fb
-from benchmarks import baseline, bench, compare, exchanging, rows, scaling, startup, timing
+from benchmarks import baseline, bench, compare, exchanging, forms, rows, scaling, startup, timing
 from benchmarks.rows import Measure, Measured, NotInstalled
 from tests.instances import random_losses
 from tests.oracles import paper as oracle
@@ -160,13 +160,38 @@ def test_the_first_result_of_a_process_is_split_into_its_parts() -> None:
         assert row.value == pytest.approx(sum(parts), abs=0.02)  # each is rounded
 
 
+@pytest.mark.slow
+def test_forms_are_held_against_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a run that does not go on where it was stopped is told."""
+    grid = next(m for m in forms.measures(quick=True) if m.name == "forms/grid, losses known")
+    row = rows.take(grid)
+    assert row.status == "measured", row.note
+    assert row.goal == 5
+    assert row.over_goal is not None
+    assert row.over_goal < 1
+    monkeypatch.setattr(forms, "_stopped_and_gone_on", lambda play, _: play(seed=1))
+    row = rows.take(grid)
+    assert row.status == "failed"
+    assert "agent_expected_regret" in row.note
+    monkeypatch.undo()
+    regret = forms._regret
+
+    def lower(result: fb.Result) -> Any:
+        return regret(result) - (1e-4 if result.dataset["round_loss"].dtype == np.float32 else 0)
+
+    monkeypatch.setattr(forms, "_regret", lower)
+    row = rows.take(grid)
+    assert row.over_goal is not None
+    assert row.over_goal > 1
+
+
 def test_every_row_has_a_name_of_its_own() -> None:
     names = [m.name for group in bench.GROUPS for m in group.measures(False)]
     assert len(set(names)) == len(names)
     assert {name.partition("/")[0] for name in names} == {
         *("small", "links", "figure 1", "import fedbandits", "fedbandits --help"),
         "README example",
-        *("regret_against", "live", "movielens", "million", "exponent"),
+        *("regret_against", "forms", "live", "movielens", "million", "exponent"),
     }
 
 

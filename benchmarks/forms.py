@@ -1,0 +1,143 @@
+"""Every quick form of a round beside the plain one in float64: regret, and a stop on the way.
+
+On an accelerator rounds are one kernel each, on a CPU tiles; neither adds up in the same order as
+the plain form, and float32 rounds. Both play the same losses and uniforms, and are the same until
+rounding flips an arm for the first time. The null: the mean regret is that of float64. A row is the
+distance between the two in standard errors of its mean over the runs, rounding added. It fails
+where a simulation that was stopped and went on differs in a single bit from one that was not.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax
+import numpy as np
+
+import fedbandits as fb
+from benchmarks.rows import Measure, Measured
+from fedbandits.engine import chunk_runner, chunk_sizes
+
+ARMS, RUNS = 20, 16
+GOAL = 5.0
+"""Standard errors."""
+ROUNDING = 2.0**-23
+"""Of a loss, in every round: where no arm is flipped, runs differ by that alone, and all alike."""
+
+
+class Form(NamedTuple):
+    """A network that has a form of its own.
+
+    Attributes:
+        side: the square root of N.
+        network: made of it.
+    """
+
+    side: int
+    network: Callable[[int], fb.Network]
+
+
+def _along_a_curve(side: int) -> fb.Network:
+    radius = math.sqrt(20 / math.pi) / side
+    return fb.networks.random_geometric(side**2, radius, seed=0, numbering="hilbert")
+
+
+FORMS = {
+    "grid, losses drawn": Form(230, lambda side: fb.networks.grid(side, side)),
+    "grid, losses known": Form(64, lambda side: fb.networks.grid(side, side)),
+    "complete": Form(64, lambda side: fb.networks.complete(side**2)),
+    "dense": Form(58, lambda side: fb.networks.random_geometric(side**2, 0.5, seed=0)),
+    "along a curve": Form(230, _along_a_curve),
+}
+
+
+def measures(quick: bool) -> list[Measure]:
+    """One row for each network."""
+    return [
+        Measure(f"forms/{name}", "standard errors", lambda form=form: _row(form, quick))  # type: ignore[misc]
+        for name, form in FORMS.items()
+    ]
+
+
+def _row(form: Form, quick: bool) -> Measured:
+    side, runs = (6, 2) if quick else (form.side, RUNS)
+    horizon = 20 if quick else 30 if jax.default_backend() == "cpu" else 600
+    gossip = fb.gossip.max_degree(form.network(side))
+    means = np.random.default_rng(0).random((gossip.network.agents, ARMS))
+    problem = fb.problems.bernoulli(means, horizon, seed=1)
+
+    def play(**more: Any) -> fb.Result:
+        # One device: a kernel is for one, and so is a tile of agents.
+        return fb.simulate(problem, fb.FedExp3(), gossip, runs, devices=1, progress=False, **more)
+
+    # What is kept of an agent is added up chunk by chunk: all have the same ones.
+    with mock.patch.object(chunk_sizes, "MOST_ROUNDS", horizon // 2):
+        with _answers("suitable") as fused, _answers("tile_size") as tiles:
+            whole = play(dtype="float32")
+        differs = _differing(whole, _stopped_and_gone_on(play, horizon // 2))
+    if differs:
+        raise AssertionError(f"stopped after half of the rounds, {', '.join(differs)} differ")
+    with mock.patch.object(chunk_runner, "tile_size", return_value=None):
+        plain = play(dtype="float64")
+    apart = _regret(whole) - _regret(plain)
+    error = float(apart.std(ddof=1)) / math.sqrt(runs) + horizon * ROUNDING
+    value = abs(float(apart.mean())) / error
+    facts = f"N={gossip.network.agents:,}, K={ARMS}, T={horizon}, {runs} runs"
+    return Measured(
+        value,
+        (value,),
+        GOAL,
+        note=f"{facts}, {_how(fused, tiles)}; regret {_regret(plain).mean():.4g}, "
+        f"{apart.mean():+.1g} ± {error:.1g}; stopped and gone on, the same to the last bit",
+    )
+
+
+@contextmanager
+def _answers(name: str) -> Iterator[list[Any]]:
+    """What a function by which the engine chooses a form says meanwhile."""
+    asked, said = getattr(chunk_runner, name), []
+
+    def spy(*arguments: Any) -> Any:
+        said.append(asked(*arguments))
+        return said[-1]
+
+    with mock.patch.object(chunk_runner, name, spy):
+        yield said
+
+
+def _how(fused: list[bool], tiles: list[int | None]) -> str:
+    if any(fused):
+        return "in kernels"
+    return "as XLA makes it" if tiles[0] is None else f"in tiles of {tiles[0]:,} agents"
+
+
+def _regret(result: fb.Result) -> np.ndarray[Any, Any]:
+    """Expected regret at T of every run, the mean over agents."""
+    found: np.ndarray[Any, Any] = result.dataset["agent_expected_regret"].mean("agent").to_numpy()
+    return found.astype(np.float64)
+
+
+def _stopped_and_gone_on(play: Callable[..., fb.Result], half: int) -> fb.Result:
+    def stop(milestone: fb.Milestone) -> None:
+        if milestone.round >= half:
+            raise InterruptedError
+
+    with tempfile.TemporaryDirectory() as folder:
+        told: dict[str, Any] = {"dtype": "float32", "checkpoint": Path(folder) / "checkpoint.npz"}
+        try:
+            play(callback=stop, **told)
+        except InterruptedError:
+            return play(**told)
+    raise AssertionError("nothing was stopped")
+
+
+def _differing(one: fb.Result, other: fb.Result) -> list[str]:
+    """What is not the same to the last bit."""
+    a, b = one.dataset, other.dataset
+    return [str(name) for name in a if not np.array_equal(a[name], b[name], equal_nan=True)]
