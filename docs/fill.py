@@ -233,7 +233,7 @@ def speed(kept: Kept) -> str:
             ", ".join(took("h200", f"movielens/{network}/FedExp3") for network in networks),
         ),
         (
-            "N = 1,000,000 on a grid, one run: one H200, two CPU cores",
+            "N = 1,000,000 on a grid, `bernoulli` losses, one run: one H200, two CPU cores",
             ", ".join(took(name, "million/grid") for name in ("h200", "cpu-million")),
         ),
     ]

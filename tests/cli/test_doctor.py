@@ -48,3 +48,12 @@ def test_jax_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(jax, "devices", fail)
     assert "JAX devices: none (no driver)\n" in call("doctor").stdout
+
+
+def test_a_cache_that_is_switched_by_a_word_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(compile_cache.SWITCH, "0")
+    done = call("doctor")
+    assert done.exit_code == 0, done.stderr
+    assert f"compiled programs: {compile_cache.SWITCH} is '0'; it may be 'off'" in done.stdout

@@ -75,6 +75,24 @@ def test_turned_off(untouched: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not untouched.exists()
 
 
+@pytest.mark.parametrize("value", ["0", "no", "/scratch/programs"])
+def test_a_word_that_says_nothing_is_refused(
+    untouched: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """Else programs would be kept where somebody wrote that they should not, or elsewhere."""
+    monkeypatch.setenv(SWITCH, value)
+    with pytest.raises(ValueError, match=f"{SWITCH} is '{value}'; .* JAX_COMPILATION_CACHE_DIR"):
+        keep_compiled_programs()
+    assert not untouched.exists()
+
+
+@pytest.mark.parametrize("value", ["", "on", "ON"])
+def test_turned_on(untouched: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(SWITCH, value)
+    assert kept_in() is not None
+    assert untouched.exists()
+
+
 def test_turned_off_in_jax(untouched: Path) -> None:
     jax.config.update("jax_enable_compilation_cache", False)
     try:

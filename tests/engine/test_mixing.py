@@ -213,6 +213,18 @@ def test_counts_far_apart_are_compared_too(spread: int) -> None:
     np.testing.assert_array_equal(largest, expected)
 
 
+def test_a_flood_that_reaches_everyone_makes_no_list_of_all_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a list fills a machine's memory from some 30,000 agents on."""
+    gossip = fb.gossip.max_degree(fb.networks.grid(15, 20))  # of diameter 33
+    flood = partial(mixing._form_of_floods, gossip, dtype="float32", alone=True)
+    assert not isinstance(flood(32), matrix_forms.Everyone)
+    monkeypatch.setattr(fb.Network, "within", None)
+    assert isinstance(flood(33), matrix_forms.Everyone)
+    assert isinstance(flood(34), matrix_forms.Everyone)
+
+
 def test_forms_are_made_once_for_each_gossip() -> None:
     gossip = fb.gossip.max_degree(fb.networks.random_geometric(300, 0.5, seed=0))
     first, again, other = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,6 +56,17 @@ def test_losses_are_a_pure_function_of_seed_and_round() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("agents", [1, 40, 64, 65, 1000])
+@pytest.mark.parametrize("values", [3, 2**32])
+def test_of_equal_words_the_first_are_activated(agents: int, values: int) -> None:
+    """Few agents and many, whose smallest words are found in two ways."""
+    words = np.random.default_rng(agents).integers(values, size=agents, dtype=np.uint32)
+    for count in {1, (agents + 1) // 2, agents}:
+        smallest = np.zeros(agents, bool)
+        smallest[np.argsort(words, kind="stable")[:count]] = True
+        np.testing.assert_array_equal(coins._smallest(jnp.asarray(words), count), smallest)
+
+
 def test_fixed_activation_never_moves() -> None:
     problem = fb.problems.fixed_activation(agents=10, arms=3, horizon=200, active=4, seed=1)
     ever = (problem.block(1, 200) > 0).any(axis=(0, 2))

@@ -91,6 +91,8 @@ def _programs() -> str:
         return kept_in() or "are not kept"
     except ImportError:
         return "are not kept"
+    except ValueError as error:
+        return one_line(error)
 
 
 def _or_why_not(find: Callable[[], Path]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from fedbandits.common.folders import cache_folder
 
 SWITCH = "FEDBANDITS_COMPILE_CACHE"
-"""The environment variable that keeps nothing where it is `off`."""
+"""The environment variable that keeps nothing where it is `off`; `on` is what goes without it."""
 
 _MEGABYTES = 500
 _SECONDS = 0.1
@@ -30,10 +30,11 @@ def keep_compiled_programs() -> None:
     """
     import jax
 
+    kept = _switched_on()
     settings: Any = jax.config
     chosen = settings.jax_compilation_cache_dir is not None
     enabled = settings.jax_enable_compilation_cache
-    if chosen or not enabled or os.environ.get(SWITCH, "on").lower() == "off":
+    if chosen or not enabled or not kept:
         return
     try:
         folder = cache_folder() / _machine()
@@ -59,6 +60,17 @@ def kept_in() -> str | None:
     settings: Any = jax.config
     enabled = settings.jax_enable_compilation_cache
     return settings.jax_compilation_cache_dir or None if enabled else None
+
+
+def _switched_on() -> bool:
+    """Whether programs are to be kept; a folder, or another word for off, is not passed over."""
+    value = os.environ.get(SWITCH) or "on"
+    if value.lower() not in ("on", "off"):
+        raise ValueError(
+            f"{SWITCH} is {value!r}; it may be 'off' or 'on'. For another folder set "
+            "JAX_COMPILATION_CACHE_DIR"
+        )
+    return value.lower() == "on"
 
 
 def _machine() -> str:

@@ -22,6 +22,7 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.common.backend import on_cpu
 from fedbandits.gossip.base import Gossip
+from fedbandits.networks.base import Network
 
 from . import pytrees
 from .clipped_form import Clipped
@@ -212,12 +213,19 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
 def _form_of_floods(gossip: Gossip, hops: int, dtype: DTypeLike, *, alone: bool) -> Averages:
     """Floods travel over every edge of the network, in each round, whatever the averages do."""
     network = gossip.network
-    within = network.within(0 if gossip.silent else hops)
-    if network.agents > DENSE_AGENTS and within.nnz == network.agents**2:
+    if network.agents > DENSE_AGENTS and not gossip.silent and _reach_everyone(network, hops):
         return Everyone()
+    within = network.within(0 if gossip.silent else hops)
     if (compact := _compact(within, dtype, partial(_sums, alone=alone))) is not None:
         return compact
     return Dense(within.toarray().astype(dtype))
+
+
+def _reach_everyone(network: Network, hops: int) -> bool:
+    """Whether no two agents are farther apart; no list of all pairs, which fills a machine."""
+    # One search tells most networks apart; the diameter may take many.
+    near = network.connected and bool(network.distances(0).max() <= hops)
+    return near and network.diameter <= hops
 
 
 def _compact(

@@ -73,8 +73,9 @@ def simulate(
         against: regret at time t is against the arm best up to t (`current`, the paper's
             definition), or against the arm best at T (`final`).
         dtype: `float32`, or `float64`, which horizons beyond a million rounds need.
-        checkpoint: a directory. If the run is interrupted, or killed, the same call goes on from
-            there and ends bit-identical to an undisturbed one on as many devices of the same kind.
+        checkpoint: a directory, for what is written every half minute and on an interruption. If
+            the run is interrupted, or killed, the same call goes on from there and ends
+            bit-identical to an undisturbed one on as many devices of the same kind.
         progress: show a progress bar; by default on a terminal only.
         devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
             agents, as many as divide evenly. By default all cores of a CPU (one, if JAX was at

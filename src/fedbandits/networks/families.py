@@ -126,7 +126,8 @@ def random_geometric(
         seed: of the positions.
         numbering: "networkx", as they are drawn; "hilbert", the same agents in the order in which
             a Hilbert curve meets them: neighbours then lie near each other in memory too, and
-            rounds of large networks take a fraction of the time.
+            rounds of large networks take a fraction of the time. Losses and agents' randomness go
+            by number, so that results are another draw; `positions` say who is where.
 
     Example:
         >>> len(random_geometric(36, 0.3, seed=0).edges)
