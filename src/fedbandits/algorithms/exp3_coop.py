@@ -64,7 +64,7 @@ class Exp3Coop(CooperativeLearner):
         alone = setting.gossip is None or setting.gossip.silent
         share = 1.0
         if setting.gossip is not None and not alone:
-            share = float(np.mean(1.0 / setting.gossip.network.within(self.hops).sum(axis=1)))
+            share = float(np.mean(1.0 / setting.gossip.network.reached(self.hops)))
         scale = math.sqrt(math.log(setting.arms) / (setting.arms * share + self.hops))
         return replace(self, learning_rate=Power(scale, 0.5))
 

@@ -76,6 +76,20 @@ def hops(matrix: Sparse, source: int) -> npt.NDArray[np.int32]:
     return distance
 
 
+def near_by_steps(adjacency: Sparse, hops: int) -> Sparse:
+    """[N, N] of ones where two are at most so many hops apart: one step of all after the other."""
+    from scipy.sparse import csr_array, eye_array
+
+    step = csr_array(adjacency + eye_array(adjacency.shape[0]))
+    near = csr_array(eye_array(adjacency.shape[0]))
+    for _ in range(hops):
+        reached, near = near.nnz, csr_array(near @ step)
+        near.data[:] = 1
+        if near.nnz == reached:
+            break
+    return near
+
+
 def bounded_diameter(adjacency: Sparse) -> int:
     """Exact diameter by bounding eccentricities (Takes and Kosters, 2011).
 

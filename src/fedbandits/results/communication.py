@@ -69,8 +69,7 @@ def _records(gossip: Gossip, hops: int) -> int:
     """
     if gossip.silent:
         return 0
-    passed_on = gossip.network.within(hops - 1).sum(axis=1)
-    return int(passed_on @ gossip.network.degrees)
+    return int(gossip.network.reached(hops - 1) @ gossip.network.degrees)
 
 
 def _edges_of_averages(gossip: Gossip) -> int:
