@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedbandits.common.streams import ACTIONS, LOSSES, round_key, words
+from fedbandits.problems.coins import Bernoulli
 
 
 @pytest.mark.pinned
@@ -25,3 +26,7 @@ def test_more_numbers_than_can_be_counted_are_refused() -> None:
     key = round_key(LOSSES, np.uint32(0), np.int32(1))
     with pytest.raises(ValueError, match="32 bits"):
         jax.eval_shape(lambda: words(key, (2**20, 2**13)))
+    means = np.full((1, 2**13), 0.5, np.float32)
+    many = Bernoulli(2**20 + 1, 2**13, 10, means, np.uint32(0))  # two of each hash
+    with pytest.raises(ValueError, match="32 bits"):
+        jax.eval_shape(many.losses, np.int32(1))

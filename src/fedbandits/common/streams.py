@@ -46,13 +46,18 @@ def words(key: Key, shape: tuple[int, ...]) -> Array:
     import jax
     import jax.numpy as jnp
 
-    if math.prod(shape) > 2**32:
-        raise ValueError(f"{shape} are more random numbers in a round than 32 bits can count")
+    check_count(shape)
     index = jnp.zeros(shape, "uint32")
     for axis in range(len(shape)):
         stride = np.uint32(math.prod(shape[axis + 1 :]))
         index = index + jax.lax.broadcasted_iota("uint32", shape, axis) * stride
     return words_at(key, index)
+
+
+def check_count(shape: tuple[int, ...]) -> None:
+    """Refuse more places than there are words."""
+    if math.prod(shape) > 2**32:
+        raise ValueError(f"{shape} are more random numbers in a round than 32 bits can count")
 
 
 def words_at(key: Key, index: Array) -> Array:

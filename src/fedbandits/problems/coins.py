@@ -9,7 +9,15 @@ import numpy as np
 
 from fedbandits.arrays import Array, materialised
 from fedbandits.common import checks
-from fedbandits.common.streams import LOSSES, Key, as_uniforms, round_key, two_words_at, words
+from fedbandits.common.streams import (
+    LOSSES,
+    Key,
+    as_uniforms,
+    check_count,
+    round_key,
+    two_words_at,
+    words,
+)
 
 from .base import Check, Seeded, check_sizes
 
@@ -86,6 +94,7 @@ class Bernoulli(Coins):
         """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
         import jax
 
+        check_count((self.agents, self._half))
         shape = (self.agents, self.arms)
         agent, arm = (jax.lax.broadcasted_iota("int32", shape, axis) for axis in range(2))
         return _coins(self._words(self.key_of(t), agent, arm), self.means)
