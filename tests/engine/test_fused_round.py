@@ -19,6 +19,7 @@ from fedbandits.engine import chunk_runner, chunk_sizes, fused_round, preparatio
 from fedbandits.engine import kernels as kernels_there
 from fedbandits.engine.pytrees import register
 from fedbandits.engine.under_way import relay
+from fedbandits.problems.coins import Bernoulli
 
 ARMS = 5
 FUSED = {
@@ -150,6 +151,41 @@ def test_losses_that_no_kernel_writes_down_are_added_up(
     np.testing.assert_array_equal(np.round(found * agents), expected)
 
 
+DRAWN = {
+    "the same means": fb.problems.bernoulli([0.1, 0.4, 0.5, 0.8, 0.9], 12, agents=340, seed=5),
+    "activated": fb.problems.activated_bernoulli(340, ARMS, 12, seed=5),
+    "switching": fb.problems.switching(340, ARMS, 12, seed=5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", DRAWN.values(), ids=DRAWN)
+def test_losses_of_every_kind_that_can_be_had_alone_are_drawn(
+    problem: fb.Problem, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    network = fb.networks.grid(20, 17)
+    plain = game(fb.FedExp3(0.3), network, problem=problem)
+    fused: list[bool] = request.getfixturevalue("kernels")
+    monkeypatch.setattr(chunk_sizes, "MOST_LOSSES_HELD", 1)
+    the_same(game(fb.FedExp3(0.3), network, problem=problem), plain)
+    assert fused == [True]
+
+
+@pytest.mark.slow
+def test_losses_that_triton_does_not_take_are_left_to_xla() -> None:
+    """Known before, they are read; drawn by a kernel, it would have to follow their lines."""
+
+    class Sorted(Bernoulli):
+        def loss_with(self, key: Any, agent: Any, arm: Any) -> Any:
+            return jnp.sort(super().loss_with(key, agent, arm))
+
+    made = coins(fb.networks.grid(17, 17))
+    assert isinstance(made, Bernoulli)
+    problem = Sorted(made.agents, made.arms, made.horizon, made.means, made.seed)
+    assert suitable(fb.FedExp3(), problem=problem, ahead=True)
+    assert not suitable(fb.FedExp3(), problem=problem)
+
+
 @pytest.mark.slow
 def test_losses_of_a_table_are_read(request: pytest.FixtureRequest) -> None:
     network = fb.networks.grid(17, 17)
@@ -206,7 +242,7 @@ def test_what_is_played_as_xla_makes_it() -> None:
     assert not suitable(fb.FedExp3(), dtype="float64")
     many = fb.problems.bernoulli(np.linspace(0, 1, fused_round.MOST_ARMS + 1), 9, agents=289)
     assert not suitable(fb.FedExp3(), problem=many)
-    at_once = fb.problems.activated_bernoulli(289, ARMS, 9)
+    at_once = fb.problems.linear(289, ARMS, 9, dimension=2)
     assert not suitable(fb.FedExp3(), problem=at_once)
     assert suitable(fb.FedExp3(), problem=at_once, ahead=True)
     assert not suitable(fb.FedExp3(), privacy=fb.privacy.randomised_response(1.0))

@@ -24,9 +24,13 @@ ARMS, AGENTS = 5, 299
 GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
 
 
-def coins(*, horizon: int = 40, own: bool = False) -> fb.Problem:
-    """Independent coins; with means of each agent's `own`, or those of all."""
+def coins(*, horizon: int = 40, own: bool = False, kind: str = "") -> fb.Problem:
+    """Independent coins; with means of each agent's `own`, or those of all; or of another kind."""
     means = np.linspace(0.8, 0.2, ARMS)
+    if kind == "activated":
+        return fb.problems.activated_bernoulli(AGENTS, ARMS, horizon, seed=3)
+    if kind == "switching":
+        return fb.problems.switching(AGENTS, ARMS, horizon, parts=10, seed=3)
     if own:
         return fb.problems.bernoulli(np.stack([np.roll(means, v) for v in range(AGENTS)]), horizon)
     return fb.problems.bernoulli(means, horizon, agents=AGENTS, seed=3)
@@ -66,9 +70,21 @@ def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_arms_are_played(
     algorithm: AnyAlgorithm, gossip: fb.Gossip | None, runs: int, own: bool, tile: int
 ) -> None:
+    _play_the_same(coins(own=own), algorithm, gossip, runs, tile)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["activated", "switching"])
+def test_the_same_arms_are_played_where_losses_depend_on_the_round(kind: str) -> None:
+    _play_the_same(coins(kind=kind), fb.FedExp3(), GRID, 2, 59)
+
+
+def _play_the_same(
+    problem: fb.Problem, algorithm: AnyAlgorithm, gossip: fb.Gossip | None, runs: int, tile: int
+) -> None:
     """By every agent in every round, in float64; what comes of them differs by rounding alone."""
     with precision("float64"):
-        game = prepare(coins(own=own), algorithm, gossip, runs, 7, dtype="float64")
+        game = prepare(problem, algorithm, gossip, runs, 7, dtype="float64")
         at_once, in_tiles = _at_once(game), _in_tiles(game, tile)
         one = other = jax.tree.map(jnp.asarray, game.carry.state)
         for t in range(1, 9):
@@ -189,7 +205,7 @@ def test_what_is_played_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("problem", "algorithm", "gossip", "told"),
     [
-        (fb.problems.switching(AGENTS, ARMS, 40), fb.FedExp3(), GRID, {}),
+        (fb.problems.linear(AGENTS, ARMS, 40, dimension=2), fb.FedExp3(), GRID, {}),
         (coins(), fb.FedHedge(), GRID, {}),
         (coins(), fb.Exp3Coop(hops=2), GRID, {}),
         (coins(), fb.FedExp3(), fb.gossip.unreliable(GRID, 0.5, rule="flow"), {}),

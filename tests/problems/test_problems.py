@@ -509,6 +509,25 @@ def test_losses_had_alone_or_two_at_once_are_those_of_the_round(
         np.testing.assert_array_equal(both[:, :arms], losses)
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        fb.problems.activated_bernoulli(600, 5, 9, seed=3),
+        fb.problems.activated_bernoulli(40, 4, 9, active=1, seed=3),
+        fb.problems.activated_bernoulli(100, 4, 9, active=100, seed=3),
+        fb.problems.switching(600, 5, 9, parts=4, seed=3),
+    ],
+    ids=lambda problem: problem.title,
+)
+def test_losses_that_depend_on_the_round_can_be_had_alone_too(problem: fb.Problem) -> None:
+    agent, arm = np.indices((problem.agents, problem.arms))
+    assert problem.pointwise
+    for t in range(1, 10):
+        losses = np.asarray(problem.losses(np.int32(t)))
+        key = problem.key_of(np.int32(t))
+        np.testing.assert_array_equal(problem.loss_with(key, agent, arm), losses)
+
+
 def test_the_words_of_a_hash_are_as_good_as_words_of_two() -> None:
     """Coins of arms that share a hash agree as often as independent ones, |z| < 5.5."""
     problem = fb.problems.bernoulli([0.5] * 4, 9, agents=500_000, seed=1)
@@ -519,7 +538,7 @@ def test_the_words_of_a_hash_are_as_good_as_words_of_two() -> None:
 
 
 def test_losses_of_a_round_made_at_once_are_not_to_be_had_alone() -> None:
-    problem = fb.problems.activated_bernoulli(6, 4, 9)
+    problem = fb.problems.linear(6, 4, 9, dimension=2)
     assert not problem.pointwise
-    with pytest.raises(NotImplementedError, match="ActivatedBernoulli makes the losses"):
+    with pytest.raises(NotImplementedError, match="Linear makes the losses"):
         problem.key_of(np.int32(1))

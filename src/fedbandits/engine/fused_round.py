@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.common import checks, streams
-from fedbandits.problems.base import Problem
+from fedbandits.problems.base import Problem, RoundKey
 
 from .arms_in_registers import Arms
 from .conditions import Conditions
@@ -66,11 +67,11 @@ class Drawn(NamedTuple):
 
     Attributes:
         problem: a pointwise one.
-        keys: of the rounds, two words, `[C]` each.
+        keys: of the rounds, `[C]` each.
     """
 
     problem: Problem
-    keys: streams.Key
+    keys: RoundKey
 
     def of(self, row: Array, agent: Array, arm: Array) -> Array:
         """The losses of these agents and arms in one of the rounds."""
@@ -215,7 +216,7 @@ def suitable(
         or sum(np.size(leaf) for leaf in leaves) > checks.INT32
     ):
         return False
-    return _triton_takes(algorithm, own_state(state), problem.arms)
+    return _triton_takes(algorithm, own_state(state), problem.arms, None if known else problem)
 
 
 def _dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]] | None:
@@ -227,33 +228,42 @@ def _dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]] | Non
 _taken: dict[Any, bool] = {}
 
 
-def _triton_takes(algorithm: AnyAlgorithm, state: Any, arms: int) -> bool:
-    """Whether Triton makes a kernel of this algorithm's lines; found out once for each kind."""
+def _triton_takes(
+    algorithm: AnyAlgorithm, state: Any, arms: int, drawn: Problem | None = None
+) -> bool:
+    """Whether Triton makes kernels of these lines; found out once for each kind.
+
+    Args:
+        algorithm: what each agent does.
+        state: before round 1.
+        arms: K.
+        drawn: the problem whose losses kernels draw; None where they are known.
+    """
 
     def shaped(x: Any) -> Any:
         return jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x))
 
-    given, kind = jax.tree.flatten(jax.tree.map(shaped, (algorithm, state)))
+    given, kind = jax.tree.flatten(jax.tree.map(shaped, (algorithm, state, drawn)))
     of = (kind, *((each.shape, str(each.dtype)) for each in given), arms)
     if of not in _taken:
-        player, before = jax.tree.unflatten(kind, given)
+        player, before, problem = jax.tree.unflatten(kind, given)
         found = _dtype_and_sizes(jax.tree.leaves(before))
         assert found is not None
         dtype, (runs, agents) = found
-        words = jax.ShapeDtypeStruct((1,), "uint32")
-        stretch = Stretch(
-            player,
-            Known(jax.ShapeDtypeStruct((1, arms, agents), dtype)),
-            jax.ShapeDtypeStruct((1, arms), dtype),
-            (words, words),
-            jax.ShapeDtypeStruct((1,), "int32"),
-        )
-        plays = Plays(*(jax.ShapeDtypeStruct((1, runs, agents), each) for each in ("int8", dtype)))
-        row = jax.ShapeDtypeStruct((), "int32")
+
+        def play(player: Any, state: Any, losses: Any, seed: Array, times: Array) -> Any:
+            known = SimpleNamespace(values=losses, mean=jnp.zeros((1, arms), dtype))
+            stretch = stretch_of(
+                player, losses, known if problem is None else None, seed, times, dtype
+            )
+            plays = Plays(*(jnp.zeros((1, runs, agents), each) for each in ("int8", dtype)))
+            return fused_round(stretch, jnp.int32(0), state, player.message(state), plays)
+
+        losses = jax.ShapeDtypeStruct((1, arms, agents), dtype) if problem is None else problem
+        words = jax.ShapeDtypeStruct((), "uint32"), jax.ShapeDtypeStruct((1,), "int32")
         platforms = None if jax.default_backend() == "gpu" else ("cuda",)
         try:
-            sent = jax.eval_shape(algorithm.message, before)
-            traced = jax.jit(fused_round).trace(stretch, row, before, sent, plays)
+            traced = jax.jit(play).trace(player, before, losses, *words)
             traced.lower(lowering_platforms=platforms)
             _taken[of] = True
         except Exception as error:  # whatever it cannot do, XLA can
@@ -391,9 +401,9 @@ def mean_losses(problem: Problem, times: Array, dtype: Any, *, interpret: bool =
     return found.reshape(rounds, 2 * half, blocks).sum(axis=2)[:, : problem.arms] / agents
 
 
-def _at(keys: streams.Key, row: Array) -> streams.Key:
+def _at(keys: RoundKey, row: Array) -> Any:
     """The key of one of the rounds."""
-    return keys[0][row], keys[1][row]
+    return tuple(each[row] for each in keys)
 
 
 def _leaves(tree: Any) -> tuple[list[Array], Any]:

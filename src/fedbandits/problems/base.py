@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
-from fedbandits.common.streams import Key
 
 Check = Literal["never", "before", "during"]
+
+RoundKey: TypeAlias = tuple[Array, ...]
+"""What the losses of a round are drawn from: two words, and numbers that hold for everyone."""
 
 
 class Problem(ABC):
@@ -78,11 +80,11 @@ class Problem(ABC):
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
 
-    def key_of(self, t: Array) -> Key:
+    def key_of(self, t: Array) -> RoundKey:
         """What the losses of round t are drawn from, of a `pointwise` problem."""
         raise NotImplementedError(f"{type(self).__name__} makes the losses of a round at once")
 
-    def loss_with(self, key: Key, agent: Array, arm: Array) -> Array:
+    def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
         """ℓ_t^v(i) of these agents v and arms i, number by number, of a `pointwise` problem.
 
         Args:
@@ -92,7 +94,7 @@ class Problem(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} makes the losses of a round at once")
 
-    def two_losses_with(self, key: Key, agent: Array, arm: Array) -> tuple[Array, Array]:
+    def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
         """The losses of arms i < ⌈K/2⌉ and of arms i + ⌈K/2⌉, where all of a round are wanted.
 
         Where K is odd there is no such second arm of the last, and what is given for it no loss.

@@ -11,15 +11,15 @@ from fedbandits.arrays import Array, materialised
 from fedbandits.common import checks
 from fedbandits.common.streams import (
     LOSSES,
-    Key,
     as_uniforms,
     check_count,
     round_key,
     two_words_at,
     words,
+    words_at,
 )
 
-from .base import Check, Seeded, check_sizes
+from .base import Check, RoundKey, Seeded, check_sizes
 
 static = {"static": True}
 
@@ -42,14 +42,27 @@ def _smallest(drawn: Array, count: int) -> Array:
 
     agents = drawn.shape[0]
     if agents > _COMPARED:
-        # Words alone are sorted several times faster than words with their places.
-        largest = jnp.sort(drawn)[count - 1]
-        below, equal = drawn < largest, drawn == largest
-        return below | equal & (jnp.cumsum(equal, dtype="int32") <= count - below.sum())
+        return _up_to(drawn, jnp.arange(agents, dtype="int32"), *_last_of_smallest(drawn, count))
     # Everyone with everyone: few agents are counted faster than sorted.
     earlier = np.arange(agents)[:, None] < np.arange(agents)
     before = jnp.where(earlier, drawn[:, None] <= drawn, drawn[:, None] < drawn)
     return before.sum(axis=0, dtype="int32") < count
+
+
+def _last_of_smallest(drawn: Array, count: int) -> tuple[Array, Array]:
+    """The largest of the `count` smallest words, and the last place where it is among them."""
+    import jax.numpy as jnp
+
+    # Words alone are sorted several times faster than words with their places.
+    largest = jnp.sort(drawn)[count - 1]
+    wanted = count - (drawn < largest).sum(dtype="int32")
+    place = (jnp.cumsum(drawn == largest, dtype="int32") >= wanted).argmax()
+    return largest, place.astype("int32")
+
+
+def _up_to(word: Array, place: Array, largest: Array, last: Array) -> Array:
+    """Whether the words in these places are among the smallest, of which those are the last."""
+    return (word < largest) | (word == largest) & (place <= last)
 
 
 def paper_means(arms: int) -> np.ndarray[Any, Any]:
@@ -99,17 +112,17 @@ class Bernoulli(Coins):
         agent, arm = (jax.lax.broadcasted_iota("int32", shape, axis) for axis in range(2))
         return _coins(self._words(self.key_of(t), agent, arm), self.means)
 
-    def key_of(self, t: Array) -> Key:
+    def key_of(self, t: Array) -> RoundKey:
         """Of the coins of round t."""
         return round_key(LOSSES, self.seed, t)
 
-    def loss_with(self, key: Key, agent: Array, arm: Array) -> Array:
+    def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
         """The same coins, number by number."""
         return _coins(self._words(key, agent, arm), self._mean(agent, arm))
 
-    def two_losses_with(self, key: Key, agent: Array, arm: Array) -> tuple[Array, Array]:
+    def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
         """The same coins, with one hash for two of them."""
-        first, second = two_words_at(key, self._place(agent, arm))
+        first, second = two_words_at((key[0], key[1]), self._place(agent, arm))
         other = (arm + self._half).clip(max=self.arms - 1)
         return _coins(first, self._mean(agent, arm)), _coins(second, self._mean(agent, other))
 
@@ -120,7 +133,7 @@ class Bernoulli(Coins):
     def _place(self, agent: Array, arm: Array) -> Array:
         return agent.astype("uint32") * np.uint32(self._half) + arm.astype("uint32")
 
-    def _words(self, key: Key, agent: Array, arm: Array) -> Array:
+    def _words(self, key: RoundKey, agent: Array, arm: Array) -> Array:
         """One of a hash's two words is for an arm of the first half, one for its like in the other.
 
         Both are then had for the price of one, where all losses are only added up.
@@ -129,7 +142,7 @@ class Bernoulli(Coins):
 
         later = arm >= self._half
         place = self._place(agent, jnp.where(later, arm - self._half, arm))
-        first, second = two_words_at(key, place)
+        first, second = two_words_at((key[0], key[1]), place)
         return jnp.where(later, second, first)
 
     def _mean(self, agent: Array, arm: Array) -> Array:
@@ -148,6 +161,8 @@ class ActivatedBernoulli(Coins):
     """`[K]`"""
     seed: Array
 
+    pointwise = True
+
     def losses(self, t: Array) -> Array:
         """ℓ_t^v(i) ~ Bernoulli(means[i]) for v in U_t, else 0: `[N, K]`."""
         import jax.numpy as jnp
@@ -156,6 +171,27 @@ class ActivatedBernoulli(Coins):
         # Without replacement: the agents with the smallest of N random words.
         active = _smallest(materialised(drawn[:, 0]), self.active)
         return jnp.where(active[:, None], _coins(drawn[:, 1:], self.means), 0.0)
+
+    def key_of(self, t: Array) -> RoundKey:
+        """Of the coins of round t, and the last of the agents who see losses."""
+        import jax.numpy as jnp
+
+        key = round_key(LOSSES, self.seed, t)
+        drawn = words_at(key, self._place(jnp.arange(self.agents, dtype="int32")))
+        return (*key, *_last_of_smallest(drawn, self.active))
+
+    def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
+        """The same coins, number by number."""
+        import jax.numpy as jnp
+
+        first, second, largest, last = key
+        place = self._place(agent)
+        sees = _up_to(words_at((first, second), place), agent, largest, last)
+        word = words_at((first, second), place + np.uint32(1) + arm.astype("uint32"))
+        return jnp.where(sees, _coins(word, self.means[arm]), 0.0)
+
+    def _place(self, agent: Array) -> Array:
+        return agent.astype("uint32") * np.uint32(self.arms + 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,8 +207,30 @@ class Switching(Coins):
     other: Array
     seed: Array
 
+    pointwise = True
+
     def losses(self, t: Array) -> Array:
         """Bernoulli losses, of mean `best` for the part's best arm and `other` else: `[N, K]`."""
+        import jax.numpy as jnp
+
+        return self.coins(t, self._means(jnp.arange(self.arms), self._best_arm(t)))
+
+    def key_of(self, t: Array) -> RoundKey:
+        """Of the coins of round t, and its best arm."""
+        return (*round_key(LOSSES, self.seed, t), self._best_arm(t))
+
+    def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
+        """The same coins, number by number."""
+        first, second, best = key
+        place = agent.astype("uint32") * np.uint32(self.arms) + arm.astype("uint32")
+        return _coins(words_at((first, second), place), self._means(arm, best))
+
+    def _means(self, arm: Array, best: Array) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.where(arm == best, self.best, self.other)
+
+    def _best_arm(self, t: Array) -> Array:
         import jax.numpy as jnp
 
         parts = self.best_arms.shape[0]
@@ -182,8 +240,7 @@ class Switching(Coins):
         part = jnp.where(
             t <= wide, (t - 1) // (length + 1), extra + (t - 1 - wide) // max(length, 1)
         )
-        arm = jnp.asarray(self.best_arms)[part]
-        return self.coins(t, jnp.where(jnp.arange(self.arms) == arm, self.best, self.other))
+        return jnp.asarray(self.best_arms)[part]
 
 
 @checks.explained
