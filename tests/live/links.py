@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedbandits.live import keys
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.live.tls_transport import SILENCE, TlsTransport
 from fedbandits.live.transport import Receive, Transport
 
 WAIT = 30.0
@@ -66,13 +66,19 @@ class Path3:
         self.address = dict(zip("abcd", free_addresses(4), strict=True))
         self.neighbours = {"a": "b", "b": "ac", "c": "b"}
         self.heard: dict[str, list[tuple[str, bytes]]] = {name: [] for name in "abc"}
+        self.silence = SILENCE
         self.transports: dict[str, TlsTransport] = {}
 
     def transport(self, name: str) -> TlsTransport:
         """The transport of a member, not started."""
         others = {other: self.address[other] for other in self.neighbours[name]}
         made = TlsTransport(
-            name, self.address[name], others, self.folder / name, check=0.1, silence=1.0
+            name,
+            self.address[name],
+            others,
+            self.folder / name,
+            check=0.1,
+            silence=self.silence,
         )
         self.transports[name] = made
         return made
@@ -152,7 +158,7 @@ def handshake(
     context.maximum_version = newest
     host, _, port = address.rpartition(":")
     with (
-        socket.create_connection((host, int(port)), timeout=5) as connection,
+        socket.create_connection((host, int(port)), timeout=WAIT) as connection,
         context.wrap_socket(connection, server_hostname=called) as link,
     ):
         yield link
