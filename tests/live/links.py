@@ -24,17 +24,6 @@ class Names(NamedTuple):
     members: tuple[str, ...]
 
 
-def free_addresses(count: int) -> list[str]:
-    """Addresses that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
-
-
 async def until(condition: Callable[[], Any]) -> None:
     """Wait for something that must happen."""
     end = asyncio.get_running_loop().time() + WAIT
@@ -60,10 +49,10 @@ async def send_until(
 class Path3:
     """The members a - b - c of a path, with keys and addresses; d is a member, and apart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: list[int]) -> None:
         self.folder = folder
         keys.write_keys(Names(("a", "b", "c", "d")), folder)
-        self.address = dict(zip("abcd", free_addresses(4), strict=True))
+        self.address = {name: f"127.0.0.1:{port}" for name, port in zip("abcd", ports, strict=True)}
         self.neighbours = {"a": "b", "b": "ac", "c": "b"}
         self.heard: dict[str, list[tuple[str, bytes]]] = {name: [] for name in "abc"}
         self.silence = SILENCE

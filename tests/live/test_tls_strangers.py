@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from fedbandits.live import keys, tls_transport
 from fedbandits.live import link as tls_link
 from fedbandits.live.door import MOST_HANDSHAKES
 from fedbandits.live.inbox import MOST_PER_SECOND, Inbox
+from fedbandits.live.ports import held_ports
 from fedbandits.live.tls_transport import TlsTransport
 
 from .links import (
@@ -37,9 +39,10 @@ from .links import (
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path3:
+def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys."""
-    return Path3(tmp_path)
+    with held_ports(4) as ports:
+        yield Path3(tmp_path, ports)
 
 
 def handshakes(transport: TlsTransport) -> int:

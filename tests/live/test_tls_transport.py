@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,17 @@ import fedbandits as fb
 from fedbandits.live import keys, tls_transport
 from fedbandits.live.link import MOST_BYTES
 from fedbandits.live.memory import MemoryStore
+from fedbandits.live.ports import held_ports
 from fedbandits.live.tls_transport import COUNTS, TlsTransport
 
 from .links import WAIT, Path3, handshake, keep, play, send_until, server, until
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path3:
+def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys."""
-    return Path3(tmp_path)
+    with held_ports(4) as ports:
+        yield Path3(tmp_path, ports)
 
 
 SHORT = 7 / 86_400
