@@ -3,6 +3,8 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
 from typing import Any, NamedTuple
@@ -18,6 +20,9 @@ QUIET = [
     *("--disable-quic", "--disable-sync", "--disable-component-update"),
     *("--disable-background-networking", "--remote-debugging-pipe", "about:blank"),
 ]
+PATIENCE = 120.0
+"""Seconds for an answer."""
+
 CONSOLE = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
 
 
@@ -33,9 +38,6 @@ class Browser:
                 stdout=subprocess.PIPE,
                 stderr=log,
             )
-        # A browser that hangs ends the test, not the day.
-        self.guard = Timer(120, self.process.kill)
-        self.guard.start()
         self.calls = 0
 
     def __enter__(self) -> "Browser":
@@ -43,8 +45,8 @@ class Browser:
 
     def __exit__(self, *_: object) -> None:
         self.send({"method": "Browser.close"})
-        self.process.communicate(timeout=20)
-        self.guard.cancel()
+        with self.watched():
+            self.process.communicate()
 
     def send(self, command: dict[str, Any]) -> int:
         """The number under which the answer will come."""
@@ -66,13 +68,24 @@ class Browser:
     def call(self, method: str, tab: "Tab | None" = None, **params: object) -> dict[str, Any]:
         """The answer to a command; events on the way go to the tab."""
         session = {"sessionId": tab.session} if tab else {}
-        number = self.send({"method": method, "params": params} | session)
-        while (message := self.read()).get("id") != number:
-            if tab and message.get("sessionId") == tab.session:
-                tab.events.append((message["method"], message["params"]))
+        with self.watched():
+            number = self.send({"method": method, "params": params} | session)
+            while (message := self.read()).get("id") != number:
+                if tab and message.get("sessionId") == tab.session:
+                    tab.events.append((message["method"], message["params"]))
         assert "error" not in message, message
         result: dict[str, Any] = message["result"]
         return result
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """A browser that hangs ends the test, not the day; one that waits for the test may wait."""
+        guard = Timer(PATIENCE, self.process.kill)
+        guard.start()
+        try:
+            yield
+        finally:
+            guard.cancel()
 
     def visit(self, page: Path) -> "Tab":
         """A new tab in which the page has loaded."""

@@ -23,6 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedbandits.cli.commands import app
+from fedbandits.live.ports import held_ports
 from tests.own_things import imported_for_a_while
 from tests.pages.source import PAGES as ALL_PAGES
 from tests.pages.source import blocks, name_of
@@ -109,27 +110,26 @@ def have_swept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def serve_and_ask(name: str, block: str, scope: dict[str, object]) -> None:
     """Run an example that serves, ask it what the page's shell asks, and press Ctrl-C."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    [asking] = [each for each in blocks(ROOT / name, "sh") if ":8080/" in each]
-    said: list[str] = []
+    with held_ports(1) as [port]:
+        [asking] = [each for each in blocks(ROOT / name, "sh") if ":8080/" in each]
+        said: list[str] = []
 
-    def ask() -> None:
-        try:
-            words = ["sh", "-c", asking.replace("8080", port)]
-            here = os.environ | {"no_proxy": "*"}
-            wait_for(int(port))
-            done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=here)
-            said.append(done.stdout)
-        finally:
-            signal.raise_signal(signal.SIGINT)
+        def ask() -> None:
+            try:
+                words = ["sh", "-c", asking.replace("8080", str(port))]
+                here = os.environ | {"no_proxy": "*"}
+                wait_for(port)
+                done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=here)
+                said.append(done.stdout)
+            finally:
+                signal.raise_signal(signal.SIGINT)
 
-    asker = threading.Thread(target=ask)
-    asker.start()
-    code = compile(block.replace("8080", port), name, "exec", dont_inherit=True)
-    with pytest.raises(KeyboardInterrupt):
-        exec(code, scope)
-    asker.join()
+        asker = threading.Thread(target=ask)
+        asker.start()
+        code = compile(block.replace("8080", str(port)), name, "exec", dont_inherit=True)
+        with pytest.raises(KeyboardInterrupt):
+            exec(code, scope)
+        asker.join()
     chosen, counted = said[0].splitlines()
     assert json.loads(chosen)["event"] == "order 17"
     assert json.loads(counted) == {"counted": True}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedbandits.live import keys
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.live.tls_transport import SILENCE, TlsTransport
 from fedbandits.live.transport import Receive, Transport
 
 WAIT = 30.0
@@ -22,17 +22,6 @@ class Names(NamedTuple):
     """Stands for a federation where only the names matter."""
 
     members: tuple[str, ...]
-
-
-def free_addresses(count: int) -> list[str]:
-    """Addresses that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -60,19 +49,25 @@ async def send_until(
 class Path3:
     """The members a - b - c of a path, with keys and addresses; d is a member, and apart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: list[int]) -> None:
         self.folder = folder
         keys.write_keys(Names(("a", "b", "c", "d")), folder)
-        self.address = dict(zip("abcd", free_addresses(4), strict=True))
+        self.address = {name: f"127.0.0.1:{port}" for name, port in zip("abcd", ports, strict=True)}
         self.neighbours = {"a": "b", "b": "ac", "c": "b"}
         self.heard: dict[str, list[tuple[str, bytes]]] = {name: [] for name in "abc"}
+        self.silence = SILENCE
         self.transports: dict[str, TlsTransport] = {}
 
     def transport(self, name: str) -> TlsTransport:
         """The transport of a member, not started."""
         others = {other: self.address[other] for other in self.neighbours[name]}
         made = TlsTransport(
-            name, self.address[name], others, self.folder / name, check=0.1, silence=1.0
+            name,
+            self.address[name],
+            others,
+            self.folder / name,
+            check=0.1,
+            silence=self.silence,
         )
         self.transports[name] = made
         return made
@@ -152,7 +147,7 @@ def handshake(
     context.maximum_version = newest
     host, _, port = address.rpartition(":")
     with (
-        socket.create_connection((host, int(port)), timeout=5) as connection,
+        socket.create_connection((host, int(port)), timeout=WAIT) as connection,
         context.wrap_socket(connection, server_hostname=called) as link,
     ):
         yield link

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("KILLS", "20"))
 
 
-def run_and_kill(path: Path, callers: int, luck: random.Random) -> list[str]:
-    """Start the process, kill it at some instant; what it has acknowledged."""
+def run_and_kill(path: Path, callers: int, luck: random.Random, *, last: bool = False) -> list[str]:
+    """Start the process, kill it at some instant; what it has acknowledged: at last, something."""
     pause = luck.choice([0, 0.003])
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.live.killed", str(path), str(callers), str(pause)],
@@ -37,14 +37,16 @@ def run_and_kill(path: Path, callers: int, luck: random.Random) -> list[str]:
     late = threading.Timer(60, child.kill)  # one that hangs shall fail, not wait
     late.start()
     with child.stdout as pipe:
-        if luck.random() < 0.8:
+        first = b""
+        if last or luck.random() < 0.8:
             assert pipe.readline() == b"running\n", "it did not start"
+            first = pipe.readline() if last else b""
             time.sleep(luck.uniform(0, 0.15))
         else:  # while it starts, and opens the journal
             time.sleep(luck.uniform(0, 0.6))
         assert child.poll() is None
         child.kill()
-        lines = pipe.read().decode().splitlines()
+        lines = (first + pipe.read()).decode().splitlines()
     child.wait()
     late.cancel()
     return [line for line in lines if line != "running"]
@@ -106,7 +108,7 @@ def test_killed_step_by_step(tmp_path: Path) -> None:
     told: list[str] = []
     twin: Undisturbed | None = None
     for kills in range(1, KILLS + 1):
-        told += run_and_kill(path, 1, luck)
+        told += run_and_kill(path, 1, luck, last=kills == KILLS)
         if not path.exists():  # killed before there was anything to lose
             assert told == []
             continue
@@ -146,8 +148,8 @@ def test_killed_with_many_callers(tmp_path: Path) -> None:
     path = tmp_path / "shop3.db"
     luck = random.Random(2)
     told: list[str] = []
-    for _ in range(max(KILLS // 4, 1)):
-        told += run_and_kill(path, 16, luck)
+    for left in reversed(range(max(KILLS // 4, 1))):
+        told += run_and_kill(path, 16, luck, last=not left)
         if not path.exists() or (state := (saved := read_journal(path).saved).state) is None:
             assert told == []
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pytest
 import fedbandits as fb
 from fedbandits.live import Agent, Federation, keys
 from fedbandits.live.memory import MemoryStore
+from fedbandits.live.ports import held_ports
 from fedbandits.live.tls_transport import TlsTransport
 from fedbandits.live.transport import Receive, Transport
 
-from .links import free_addresses, until
+from .links import until
 
 
 class Recording:
@@ -37,7 +39,15 @@ class Recording:
         await self.transport.start(keep)
 
 
-def federation_of_three(folder: Path) -> tuple[dict[str, Agent], dict[str, Recording]]:
+@pytest.fixture
+def ports() -> Iterator[list[int]]:
+    with held_ports(3) as found:
+        yield found
+
+
+def federation_of_three(
+    folder: Path, ports: list[int]
+) -> tuple[dict[str, Agent], dict[str, Recording]]:
     """Agents that gossip fifty times a second."""
     shops = Federation(
         ["tea", "coffee", "cocoa"],
@@ -46,7 +56,7 @@ def federation_of_three(folder: Path) -> tuple[dict[str, Agent], dict[str, Recor
         gossip_period=0.02,
     )
     keys.write_keys(shops, folder)
-    address = dict(zip("abc", free_addresses(3), strict=True))
+    address = {name: f"127.0.0.1:{port}" for name, port in zip("abc", ports, strict=True)}
     transports = {
         name: Recording(
             TlsTransport(
@@ -96,9 +106,9 @@ async def settled(agents: dict[str, Agent]) -> None:
 class TestAgents:
     """The agents themselves, over real links."""
 
-    def test_agree(self, tmp_path: Path) -> None:
+    def test_agree(self, tmp_path: Path, ports: list[int]) -> None:
         async def work() -> None:
-            agents, _ = federation_of_three(tmp_path)
+            agents, _ = federation_of_three(tmp_path, ports)
             try:
                 for agent in agents.values():
                     await agent.start()
@@ -116,9 +126,11 @@ class TestAgents:
 
         asyncio.run(work())
 
-    def test_what_was_recorded_before_a_restart_is_harmless(self, tmp_path: Path) -> None:
+    def test_what_was_recorded_before_a_restart_is_harmless(
+        self, tmp_path: Path, ports: list[int]
+    ) -> None:
         async def work() -> None:
-            agents, transports = federation_of_three(tmp_path)
+            agents, transports = federation_of_three(tmp_path, ports)
             try:
                 for agent in agents.values():
                     await agent.start()
@@ -150,10 +162,9 @@ def test_a_neighbour_that_the_transport_does_not_know_is_refused(tmp_path: Path)
     two = Federation(["tea", "coffee"], fb.networks.path(2), members=["a", "b"])
     ring = Federation(["tea", "coffee"], fb.networks.ring(3), members=["a", "b", "c"])
     keys.write_keys(ring, tmp_path)
-    [address] = free_addresses(1)
 
     async def work() -> None:
-        transport = TlsTransport("a", address, {"b": None}, tmp_path / "a")
+        transport = TlsTransport("a", "127.0.0.1:0", {"b": None}, tmp_path / "a")
         with pytest.raises(ValueError, match="'a' does not know where c can be reached"):
             Agent("a", ring, MemoryStore(), transport)
         async with Agent("a", two, MemoryStore(), transport) as agent:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,15 +21,28 @@ from fedbandits.live import keys, tls_transport
 from fedbandits.live import link as tls_link
 from fedbandits.live.door import MOST_HANDSHAKES
 from fedbandits.live.inbox import MOST_PER_SECOND, Inbox
+from fedbandits.live.ports import held_ports
 from fedbandits.live.tls_transport import TlsTransport
 
-from .links import Path3, client, credentials, handshake, keep, play, send_until, server, until
+from .links import (
+    WAIT,
+    Path3,
+    client,
+    credentials,
+    handshake,
+    keep,
+    play,
+    send_until,
+    server,
+    until,
+)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path3:
+def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys."""
-    return Path3(tmp_path)
+    with held_ports(4) as ports:
+        yield Path3(tmp_path, ports)
 
 
 def handshakes(transport: TlsTransport) -> int:
@@ -104,8 +117,11 @@ class TestNobodyElse:
         play(path, work)
 
     @pytest.mark.slow
-    def test_plain_tcp_garbage_and_half_a_handshake(self, path: Path3) -> None:
+    def test_plain_tcp_garbage_and_half_a_handshake(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Many that hold the line, before and while a neighbour comes: it needs no patience."""
+        monkeypatch.setattr(tls_transport, "HANDSHAKE", 3 * WAIT)  # who stands still may do so
 
         async def work() -> None:
             await path.start("b")
@@ -113,7 +129,7 @@ class TestNobodyElse:
             b = path.transports["b"]
             knockers = [socket.create_connection((host, int(port))) for _ in range(20)]
             for each in knockers:
-                each.sendall(os.urandom(1000))
+                each.sendall(b"garbage" * 100)
             await until(lambda: b.counts["refused"] == 20)
             knockers += [socket.create_connection((host, int(port))) for _ in range(80)]
             await until(lambda: b.counts["refused"] == 100 - MOST_HANDSHAKES)
@@ -128,8 +144,11 @@ class TestNobodyElse:
 
         play(path, work)
 
-    def test_who_comes_most_often_keeps_nobody_else_out(self, path: Path3) -> None:
+    def test_who_comes_most_often_keeps_nobody_else_out(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A neighbour far away, whose handshake takes longer than others need to come again."""
+        monkeypatch.setattr(tls_transport, "HANDSHAKE", 3 * WAIT)
 
         async def work() -> None:
             heard: list[tuple[str, bytes]] = []
@@ -305,6 +324,8 @@ asyncio.run(main())
 
 @pytest.mark.slow
 def test_a_neighbour_that_stands_still_holds_up_nobody(path: Path3) -> None:
+    path.silence = 1.0
+
     async def work() -> None:
         await path.start("b", "c")
         process = await asyncio.create_subprocess_exec(

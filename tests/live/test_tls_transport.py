@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,21 @@ import fedbandits as fb
 from fedbandits.live import keys, tls_transport
 from fedbandits.live.link import MOST_BYTES
 from fedbandits.live.memory import MemoryStore
+from fedbandits.live.ports import held_ports
 from fedbandits.live.tls_transport import COUNTS, TlsTransport
 
-from .links import Path3, handshake, keep, play, send_until, server, until
+from .links import WAIT, Path3, handshake, keep, play, send_until, server, until
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path3:
+def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys."""
-    return Path3(tmp_path)
+    with held_ports(4) as ports:
+        yield Path3(tmp_path, ports)
 
+
+SHORT = 7 / 86_400
+"""Days of a certificate that is to expire once a link is there, on a machine that is busy."""
 
 BAD = COUNTS.keys() - {"sent", "received"}
 """What is not counted where all is well."""
@@ -140,6 +146,8 @@ class TestNeighbours:
     def test_a_link_over_which_nothing_comes_is_opened_anew(self, path: Path3) -> None:
         """As one to a neighbour whose process hangs, and whose machine keeps the connection."""
 
+        path.silence = 3.0
+
         async def work() -> None:
             met = 0
 
@@ -157,7 +165,8 @@ class TestNeighbours:
             await path.start("a")
             await path.hears("b", "a", b"alive")
             link, silent = b._links["a"], b.counts["silent"]
-            await asyncio.sleep(1.5)  # one that has nothing to say, and is there, is left alone
+            # One that has nothing to say, and is there, is left alone.
+            await asyncio.sleep(1.5 * path.silence)
             assert (b._links["a"], b.counts["silent"]) == (link, silent)
 
         play(path, work)
@@ -178,7 +187,7 @@ class TestNeighbours:
                     with suppress(OSError):
                         while first.recv(100):
                             pass  # signs of life, until it is closed
-                    end = time.monotonic() + 5
+                    end = time.monotonic() + WAIT
                     while len(b._open) != 1 and time.monotonic() < end:
                         time.sleep(0.01)  # b hears of the end a turn of its loop later
                     return len(b._open)
@@ -226,7 +235,7 @@ class TestCertificates:
         """Of a, which then runs with an expired one of its own; b opens the link to it."""
 
         async def work() -> None:
-            keys.renew(path.folder, "a", days=2 / 86_400)
+            keys.renew(path.folder, "a", days=SHORT)
             await path.start("a", "b", "c")
             a, b = path.transports["a"], path.transports["b"]
             await path.hears("b", "a", b"before")
@@ -246,7 +255,7 @@ class TestCertificates:
 
     def test_links_end_when_the_authority_expires(self, path: Path3) -> None:
         async def work() -> None:
-            authority = keys.make_authority(days=5 / 86_400)
+            authority = keys.make_authority(days=SHORT)
             for name in "bc":
                 pair, own = keys.make_member(authority, name), path.folder / name
                 (own / "ca.pem").write_bytes(authority.certificate)
@@ -263,7 +272,7 @@ class TestCertificates:
         """Of b, which opens the link to a: with TLS 1.3 it takes a refused link for an open one."""
 
         async def work() -> None:
-            keys.renew(path.folder, "b", days=2 / 86_400)
+            keys.renew(path.folder, "b", days=SHORT)
             await path.start("a", "b")
             a, b = path.transports["a"], path.transports["b"]
             await path.hears("b", "a", b"before")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack
+
+from fedbandits.live.ports import held_ports
 
 
 class Process:
@@ -45,9 +46,8 @@ class Cluster:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = str(probe.getsockname()[1])
+        [port] = stack.enter_context(held_ports(1))
+        self._port = str(port)
         self.address = f"tcp://127.0.0.1:{self._port}"
 
     def scheduler(self) -> Process:

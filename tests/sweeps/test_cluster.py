@@ -87,7 +87,7 @@ def test_the_scheduler_killed_and_restarted(
 ) -> None:
     scheduler = machines.scheduler()
     machines.worker()
-    monkeypatch.setattr(cluster, "PATIENCE", 2)
+    monkeypatch.setattr(cluster, "PATIENCE", 5)  # also to connect, on a busy machine
     after_the_first_cell(monkeypatch, scheduler.kill)
     command = [*COMMAND, "--scheduler", machines.address]
     with pytest.raises(SweepError) as caught:

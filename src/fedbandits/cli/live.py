@@ -114,7 +114,7 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
     from fedbandits.live import Federation
     from fedbandits.live.federation_file import read_demo
     from fedbandits.live.service.federation_view import FederationView
-    from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, start_all, stop_all
+    from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, started
 
     federation, demo = Federation.read(file), read_demo(file)
     pace = pace or demo_pace(demo)
@@ -122,9 +122,8 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    members = start_all(federation, file, folder)
     tasks: list[asyncio.Task[None]] = []
-    try:
+    with started(federation, file, folder) as members:
         running = Up(federation, members)
         token = secrets.token_urlsafe(24)
         view = FederationView(running.tell, token)
@@ -149,8 +148,6 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
             if task.done():
                 await task  # it should have gone on: say why it did not
             task.cancel()
-    finally:
-        await asyncio.to_thread(stop_all, members)
     say("all agents have stopped")
 
 

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import numpy as np
 
 from .client import Client, ServiceError
 from .federation import Federation
+from .ports import held_ports
 
 PATIENCE = 60.0
 """Seconds that all processes have to come up."""
@@ -47,35 +47,44 @@ class Member(NamedTuple):
     token: Path
 
 
-def start_all(federation: Federation, source: Path, folder: Path) -> list[Member]:
-    """Keys, a file and a process for each member; all on the loopback address.
+@contextlib.contextmanager
+def started(federation: Federation, source: Path, folder: Path) -> Iterator[list[Member]]:
+    """Keys, a file and a process for each member; all on the loopback address, until the end.
 
     Args:
         federation: what is run.
         source: its file.
         folder: for keys, journals, tokens and logs.
     """
-    services = write_sites(federation, source, folder)
-    return [start(name, url, folder) for name, url in services.items()]
+    with sites_written(federation, source, folder) as services:
+        members = [start(name, url, folder) for name, url in services.items()]
+        try:
+            yield members
+        finally:
+            stop_all(members)
 
 
-def write_sites(federation: Federation, source: Path, folder: Path) -> dict[str, str]:
-    """Keys and an `agent.toml` for each member; the URLs of their services."""
+@contextlib.contextmanager
+def sites_written(federation: Federation, source: Path, folder: Path) -> Iterator[dict[str, str]]:
+    """Keys and an `agent.toml` for each member; the URLs of their services.
+
+    Their ports are theirs until the block ends.
+    """
     from .keys import write_keys
 
     if not (folder / "keys" / "ca.key").exists():
         write_keys(federation, folder / "keys")
-    ports = list(_free_ports(2 * len(federation.members)))
-    addresses = {
-        name: f"127.0.0.1:{port}" for name, port in zip(federation.members, ports, strict=False)
-    }
-    services = {}
-    for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
-        near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
-        text = _agent_toml(name, source, port, near)
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-        services[name] = f"http://127.0.0.1:{port}"
-    return services
+    with held_ports(2 * len(federation.members)) as ports:
+        addresses = {
+            name: f"127.0.0.1:{port}" for name, port in zip(federation.members, ports, strict=False)
+        }
+        services = {}
+        for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
+            near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
+            text = _agent_toml(name, source, port, near)
+            (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+            services[name] = f"http://127.0.0.1:{port}"
+        yield services
 
 
 def start(name: str, url: str, folder: Path) -> Member:
@@ -255,15 +264,6 @@ def _agent_toml(name: str, source: Path, port: int, addresses: dict[str, str]) -
         *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in addresses.items()),
     ]
     return "\n".join(lines) + "\n"
-
-
-def _free_ports(number: int) -> Iterator[int]:
-    """Ports that nobody has, all different."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    for each in sockets:
-        yield each.getsockname()[1]
-    for each in sockets:
-        each.close()
 
 
 def private_folder(path: Path) -> None:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.chromium import needs_chromium
 from tests.live.dashboard.conftest import Open
-from tests.live.dashboard.standin import TOKEN, Service, neighbour, plain, serve, status
+from tests.live.dashboard.standin import PAGE, TOKEN, Service, neighbour, plain, serve, status
 
 pytestmark = [needs_chromium, pytest.mark.slow]  # a browser takes a second to start
 
@@ -235,8 +235,20 @@ def test_a_token_pasted_into_an_open_tab(visit: Open, service: Service) -> None:
     expect(page.locator("#agent-name")).to_have_text("centre")
 
 
+PAUSES = {"2 ** failures++": "1200 ** failures++", "15000": "600_000"}
+
+
 def test_a_lost_connection_comes_back(visit: Open, service: Service) -> None:
-    page = visit(service.link).page
+    page = visit("about:blank").page
+    # After the first attempt, ten minutes: it is the button that brings the connection back.
+    patient = (PAGE / "stream.js").read_text(encoding="utf-8")
+    for short, long in PAUSES.items():
+        assert short in patient
+        patient = patient.replace(short, long)
+    page.route(
+        "**/stream.js", lambda route: route.fulfill(body=patient, content_type="text/javascript")
+    )
+    page.goto(service.link)
     words, state = page.locator("#connection-text"), page.locator("#connection")
     expect(words).to_have_text(re.compile(r"^Connected since \d\d:\d\d:\d\d$"))
     service.state = "down"

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedbandits.live import Federation
 from fedbandits.live.client import Client
-from fedbandits.live.up import Member, start, stop_all, write_sites
+from fedbandits.live.up import Member, sites_written, start, stop_all
 
 
 @contextmanager
@@ -31,18 +31,18 @@ def running(
         folder: for keys, journals, tokens and logs.
         before: is called when all files are written, before a process is started.
     """
-    services = write_sites(federation, source, folder)
-    before()
-    members = {name: start(name, url, folder) for name, url in services.items()}
-    try:
-        for member in members.values():
-            wait_for(member)
-        yield members
-    finally:
-        for member in members.values():
-            if member.process.poll() is None:
-                os.kill(member.process.pid, signal.SIGCONT)
-        stop_all(list(members.values()))
+    with sites_written(federation, source, folder) as services:
+        before()
+        members = {name: start(name, url, folder) for name, url in services.items()}
+        try:
+            for member in members.values():
+                wait_for(member)
+            yield members
+        finally:
+            for member in members.values():
+                if member.process.poll() is None:
+                    os.kill(member.process.pid, signal.SIGCONT)
+            stop_all(list(members.values()))
 
 
 def client(member: Member) -> Client:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.live.links import WAIT
+
 from .forwarder import Forwarder, Forwarders
 
 
@@ -43,7 +45,7 @@ def echo() -> Iterator[str]:
 
 def connected(link: Forwarder) -> socket.socket:
     host, _, port = link.address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=5)
+    return socket.create_connection((host, int(port)), timeout=WAIT)
 
 
 def said(connection: socket.socket, words: bytes) -> bytes:
@@ -91,7 +93,7 @@ def test_a_black_hole_tells_nobody_and_keeps_what_was_under_way() -> None:
                         said(client, b"late")
                 made.tell(Forwarder.heal, [link])
                 for client in (before, during):
-                    client.settimeout(5)
+                    client.settimeout(WAIT)
                     assert client.recv(100) == b"late"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typer.testing import CliRunner
 
 from fedbandits.cli import app
 from fedbandits.live import Federation, read_journal
+from fedbandits.live.ports import held_ports
 from fedbandits.live.up import Member, start, stop_all
 from tests.salt import SALT
 
@@ -43,11 +43,11 @@ PATIENCE = 60.0
 class Sites:
     """A folder for each site, with what it got last; and an operator's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ports: list[int]) -> None:
         self.folder = folder
         self.file = folder / "operator" / "federation.toml"
         self.file.parent.mkdir()
-        self.ports = free_ports(10)
+        self.ports = ports
         addresses = [f'{name} = "127.0.0.1:{self.ports.pop()}"' for name in FILE_MEMBERS]
         self.file.write_text(FILE + "\n".join(addresses) + "\n")
         self.command("keys", "--out", str(self.file.parent / "keys"))
@@ -94,21 +94,14 @@ class Sites:
         return found
 
 
-def free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @contextmanager
 def sites(folder: Path) -> Iterator[Sites]:
-    found = Sites(folder)
-    try:
-        yield found
-    finally:
-        stop_all(list(found.running.values()))
+    with held_ports(10) as ports:
+        found = Sites(folder, ports)
+        try:
+            yield found
+        finally:
+            stop_all(list(found.running.values()))
 
 
 def all_heard(found: dict[str, Any]) -> bool:

@@ -397,6 +397,10 @@ class TestTooMuch:
     def test_as_many_as_the_line_takes(self, sites: Sites, message: bytes) -> None:
         """The smallest there are, which cost the most; centre reads so many, and no more."""
         data, before, began = framed(message) * 100_000, sites.refusals(), time.monotonic()
+
+        def paused() -> int:
+            return (sites.refusals() - before)["paused"]
+
         ended = threading.Event()
 
         def flood() -> None:
@@ -409,10 +413,13 @@ class TestTooMuch:
         with sites.rogue.away():
             flooding = threading.Thread(target=flood)
             flooding.start()
-            while time.monotonic() < began + 3:
-                sites.play("centre")
-            ended.set()
-            flooding.join()
+            try:
+                while paused() < 2 and flooding.is_alive():  # centre answers meanwhile
+                    assert time.monotonic() < began + WAIT, "it is never paused"
+                    sites.play("centre")
+            finally:
+                ended.set()
+                flooding.join()
         sites.unharmed()
         moved = sites.refusals() - before
         assert moved["paused"] >= 2

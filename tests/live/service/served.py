@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from fedbandits.live.group_commit import Store
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.service import Service, serve
 from fedbandits.live.service.openapi import document
+from tests.live.links import WAIT
 
 from .schema import faults
 
@@ -40,17 +41,17 @@ class Served:
     async def observe(self, **body: Any) -> httpx.Response:
         return await self.client.post("/v1/observe", json=body)
 
-    async def raw(self, sent: bytes, *, wait: float = 5.0) -> bytes:
-        """What comes back on a connection of its own, until it is closed or for a while."""
+    async def raw(self, sent: bytes, *, to_the_end: bool = True) -> bytes:
+        """What comes back on a connection of its own: until it is closed, or the first piece."""
         reader, writer = await asyncio.open_connection(self.host, self.port)
         writer.write(sent)
         got = b""
-        try:
-            async with asyncio.timeout(wait):
+        with suppress(ConnectionError):
+            async with asyncio.timeout(WAIT):
                 while piece := await reader.read(65536):
                     got += piece
-        except (TimeoutError, ConnectionError):
-            pass
+                    if not to_the_end:
+                        break
         writer.close()
         return got
 

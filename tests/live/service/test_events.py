@@ -13,6 +13,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Federation
+from tests.live.links import WAIT, until
 
 from .schema import faults
 from .served import DOCUMENT, Served, kind_of, served
@@ -39,24 +40,22 @@ def test_a_status_every_period(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         it.service.events._period = 0.05
         listening = asyncio.create_task(listen(it, 4))
-        await asyncio.sleep(0.02)
+        await until(lambda: it.service.events.listening)
         await it.choose()
-        found = await listening
+        found = [*await listening, *await listen(it, 1)]
         schema = {"$ref": "#/components/schemas/Status"}
-        assert [faults(each, schema, DOCUMENT) for each in found] == [[]] * 4
-        times = [each["time"] for each in found]
+        assert [faults(each, schema, DOCUMENT) for each in found] == [[]] * 5
+        times = [each["time"] for each in found[:4]]
         assert all(late - early >= 0.045 for early, late in itertools.pairwise(times))
-        assert found[-1]["rounds"] == 1
-        async with asyncio.timeout(2):
-            while it.service.events.listening:  # it has gone
-                await asyncio.sleep(0.01)
+        assert (found[0]["rounds"], found[-1]["rounds"]) == (0, 1)
+        await until(lambda: not it.service.events.listening)  # it has gone
 
     served(tmp_path, play)
 
 
 def test_a_head_alone_is_no_stream(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(WAIT):
             assert (await it.client.head("/v1/events")).status_code == 200
         assert it.service.events.listening == 0
 
@@ -71,9 +70,7 @@ def test_listeners_are_so_many(tmp_path: Path) -> None:
         assert (await it.choose()).status_code == 200
         for each in held:
             await each.aclose()
-        async with asyncio.timeout(2):
-            while it.service.events.listening:
-                await asyncio.sleep(0.01)
+        await until(lambda: not it.service.events.listening)
         assert len(await listen(it, 1)) == 1
 
     served(tmp_path, play)
@@ -93,11 +90,9 @@ def test_who_falls_behind_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFi
         it.service.events._patience = 0.2
         reader, writer = await asyncio.open_connection(it.host, it.port, limit=1)
         writer.write(it.request("/v1/events", b"", method="GET"))
-        async with asyncio.timeout(30):
-            while not it.service.events.dropped:
-                await asyncio.sleep(0.05)
-            while it.service._server.server_state.connections:  # an abort is told a turn later
-                await asyncio.sleep(0.05)
+        await until(lambda: it.service.events.dropped)
+        # An abort is told a turn later.
+        await until(lambda: not it.service._server.server_state.connections)
         assert it.service.events.listening == 0
         assert (await it.choose()).status_code == 200
         assert "fedbandits_listeners_dropped_total 1.0" in (await it.client.get("/metrics")).text
@@ -112,14 +107,14 @@ def test_a_stream_ends_with_the_agent_and_with_the_service(tmp_path: Path) -> No
     async def play(it: Served) -> None:
         it.service.events._period = 0.02
         listening = asyncio.create_task(listen(it, 10_000))
-        await asyncio.sleep(0.1)
+        await until(lambda: it.service.events.listening)
         await it.agent.stop()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(WAIT):
             assert len(await listening) >= 1
         await it.agent.start()
         listening = asyncio.create_task(listen(it, 10_000))
-        await asyncio.sleep(0.1)
-        async with asyncio.timeout(3):
+        await until(lambda: it.service.events.listening)
+        async with asyncio.timeout(WAIT):
             await it.service.stop()
             assert len(await listening) >= 1
 

@@ -237,13 +237,14 @@ def test_what_is_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
 
         async def write(self, changes: Changes) -> None:
             if self.held is not None:
+                begun.set()
                 await self.held.wait()
             await super().write(changes)
 
     async def play(it: Served) -> None:
         store.held = asyncio.Event()
         asked = asyncio.create_task(it.choose())
-        await asyncio.sleep(0.1)
+        await begun.wait()
         stopping = asyncio.create_task(it.service.stop())
         await asyncio.sleep(0.2)
         assert not asked.done()
@@ -254,7 +255,7 @@ def test_what_is_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
             await it.choose()
         await it.service.stop()  # twice is once
 
-    store = Held()
+    store, begun = Held(), asyncio.Event()
     served(tmp_path, play, ALONE, store)
 
 

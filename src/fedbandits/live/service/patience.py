@@ -104,9 +104,12 @@ class Patience(Protocol):
 
     def _make_room(self) -> None:
         """Cut the stranger that has been here longest, this one if there is no other."""
-        others: Any = self.connections - {self}
-        strangers = [each for each in others if not each.trusted and not each._in_request()]
-        oldest = min(strangers, key=lambda each: each._since, default=self)
+        # asyncio tells of one that was cut a turn later: until then it is among them.
+        here: Any = [each for each in self.connections if not each.transport.is_closing()]
+        if len(here) <= self.most:
+            return
+        strangers = [each for each in here if not each.trusted and not each._in_request()]
+        oldest = min(strangers, key=lambda each: (each is self, each._since), default=self)
         self.metrics.cut("too many")
         oldest.transport.abort()
 
