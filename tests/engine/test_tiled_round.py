@@ -16,6 +16,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
 from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_round
+from fedbandits.engine.compiled import compiled
 from fedbandits.engine.preparation import Game, precision, prepare
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.tiled_round import mean_losses, round_in_tiles, tile_size
@@ -171,14 +172,17 @@ def test_float32_is_float64_but_for_chance() -> None:
 def test_resumed_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_sizes, "_UPDATES_CPU", 10 * ARMS * AGENTS)  # chunks of ten rounds
     undisturbed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1)
-    play_chunk, played = rounds.play_chunk, []
+    played: list[int | None] = []
 
-    def play(*told: Any, chunk: rounds.Chunk) -> Any:
-        played.append(chunk.tile)
-        return play_chunk(*told, chunk=chunk)
+    def watched(*how: Any) -> Any:
+        def play(*told: Any, chunk: rounds.Chunk) -> Any:
+            played.append(chunk.tile)
+            return compiled(*how)(*told, chunk=chunk)
+
+        return play
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "play_chunk", play)
+        patch.setattr(batch, "compiled", watched)
         patch.setattr(interrupts, "requested", lambda: len(played) == 2)
         with pytest.raises(KeyboardInterrupt, match="stopped after round 20 of 40"):
             fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)

@@ -16,6 +16,7 @@ from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 from fedbandits.results.snapshots import Shot
 
+from .compiled import compiled
 from .conditions import Conditions
 from .looking import look
 from .preparation import Game
@@ -57,11 +58,12 @@ class Batch(NamedTuple):
     ) -> tuple[Carry, Curves, AgentTotals]:
         """A chunk of all games; over draws without `frequency` and `worst_excess`."""
         arguments = (self.algorithm, conditions, losses, carry, np.int32(first), self.seed)
-        found: tuple[Carry, Curves, AgentTotals] = (
-            play_chunk(*arguments, chunk=chunk)
-            if self.over is None
-            else play_batch(*arguments, chunk=chunk, over=self.over)
-        )
+        found: tuple[Carry, Curves, AgentTotals]
+        if self.over is None:
+            found = compiled(play_chunk, ("chunk",), "carry")(*arguments, chunk=chunk)
+        else:
+            play = compiled(play_batch, ("chunk", "over"), "carries")
+            found = play(*arguments, chunk=chunk, over=self.over)
         return found
 
     def look(self, conditions: Conditions, carry: Carry, done: int) -> Shot:
@@ -147,7 +149,6 @@ _AXES: dict[Over, tuple[int | None, ...]] = {
 """Along which axis the arguments of `play_chunk` differ."""
 
 
-@partial(jax.jit, static_argnames=("chunk", "over"), donate_argnames=("carries",))
 def play_batch(
     algorithms: AnyAlgorithm,
     conditions: Conditions,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -204,7 +203,6 @@ class Chunk(NamedTuple):
     tile: int | None = None
 
 
-@partial(jax.jit, static_argnames=("chunk",), donate_argnames=("carry",))
 def play_chunk(
     algorithm: AnyAlgorithm,
     conditions: Conditions,
@@ -215,7 +213,7 @@ def play_chunk(
     *,
     chunk: Chunk,
 ) -> tuple[Carry, Curves, AgentTotals]:
-    """Rounds first, ..., first + C - 1 as one compiled program.
+    """Rounds first, ..., first + C - 1; compiled as one program.
 
     Args:
         algorithm: traced parameters, so a sweep compiles once.
