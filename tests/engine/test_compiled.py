@@ -7,8 +7,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import fedbandits as fb
+from fedbandits.engine import batch
 from fedbandits.engine import compiled as module
 from fedbandits.engine.compiled import compiled
 
@@ -31,7 +34,7 @@ def summed(x: Any, *, times: int) -> Any:
 
 def program(monkeypatch: pytest.MonkeyPatch, flags: str = "") -> str:
     monkeypatch.setenv("XLA_FLAGS", flags)
-    made: Any = compiled(summed, ("times",), "x")
+    made: Any = compiled(summed, ("times",), "x", large=True)
     return _text(made)
 
 
@@ -43,6 +46,22 @@ def test_sums_are_not_left_to_a_library(monkeypatch: pytest.MonkeyPatch) -> None
     if "__ynn_fusion" not in _text(jax.jit(summed, static_argnames="times")):
         pytest.skip("this version of XLA, or what XLA_FLAGS says here, leaves nothing to it")
     assert "__ynn_fusion" not in program(monkeypatch)
+    assert "__ynn_fusion" in _text(compiled(summed, ("times",), "x", large=False))
+
+
+@pytest.mark.slow
+def test_large_states_are_compiled_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def watched(*how: Any, large: bool) -> Any:
+        asked.append(large)
+        return compiled(*how, large=large)
+
+    monkeypatch.setattr(batch, "compiled", watched)
+    for agents in (36, 7000):
+        problem = fb.problems.bernoulli(np.linspace(0, 1, 20), 2, agents=agents)
+        fb.simulate(problem, fb.Exp3(), None, progress=False)
+    assert (asked[0], asked[-1]) == (False, True)
 
 
 def test_a_user_may_have_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,10 +174,10 @@ def test_resumed_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     undisturbed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1)
     played: list[int | None] = []
 
-    def watched(*how: Any) -> Any:
+    def watched(*how: Any, large: bool) -> Any:
         def play(*told: Any, chunk: rounds.Chunk) -> Any:
             played.append(chunk.tile)
-            return compiled(*how)(*told, chunk=chunk)
+            return compiled(*how, large=large)(*told, chunk=chunk)
 
         return play
 

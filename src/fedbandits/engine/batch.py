@@ -16,7 +16,7 @@ from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 from fedbandits.results.snapshots import Shot
 
-from .compiled import compiled
+from .compiled import LARGE, compiled
 from .conditions import Conditions
 from .looking import look
 from .preparation import Game
@@ -59,10 +59,12 @@ class Batch(NamedTuple):
         """A chunk of all games; over draws without `frequency` and `worst_excess`."""
         arguments = (self.algorithm, conditions, losses, carry, np.int32(first), self.seed)
         found: tuple[Carry, Curves, AgentTotals]
+        large = sum(np.size(leaf) for leaf in jax.tree.leaves(carry.state)) >= LARGE
         if self.over is None:
-            found = compiled(play_chunk, ("chunk",), "carry")(*arguments, chunk=chunk)
+            play = compiled(play_chunk, ("chunk",), "carry", large=large)
+            found = play(*arguments, chunk=chunk)
         else:
-            play = compiled(play_batch, ("chunk", "over"), "carries")
+            play = compiled(play_batch, ("chunk", "over"), "carries", large=large)
             found = play(*arguments, chunk=chunk, over=self.over)
         return found
 

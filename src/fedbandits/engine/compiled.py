@@ -13,19 +13,24 @@ _LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
 """What XLA leaves to a library on a CPU. Sums over arms, and what is fused with them, take up to
 three times as long there; others saw the same (https://github.com/jax-ml/jax/issues/37465)."""
 
+LARGE = 2**17
+"""Numbers of a state from which on that is worth a tenth of a second of compiling."""
+
 
 @functools.cache
-def compiled(play: Callable[..., Any], static: tuple[str, ...], donated: str) -> Callable[..., Any]:
+def compiled(
+    play: Callable[..., Any], static: tuple[str, ...], donated: str, *, large: bool
+) -> Callable[..., Any]:
     """The function as a program.
 
     Args:
         play: rounds; traced once for each kind of arguments.
         static: the names of arguments that are part of the program.
         donated: the name of the argument whose memory it may use.
+        large: whether the state has `LARGE` numbers.
     """
-    return jax.jit(
-        play, static_argnames=static, donate_argnames=donated, compiler_options=_options()
-    )
+    options = _options() if large else None
+    return jax.jit(play, static_argnames=static, donate_argnames=donated, compiler_options=options)
 
 
 @functools.cache
