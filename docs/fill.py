@@ -234,7 +234,7 @@ def speed(kept: Kept) -> str:
         ),
         (
             "N = 1,000,000 on a grid, `bernoulli` losses, one run: one H200, two CPU cores",
-            ", ".join(took(name, "million/grid") for name in ("h200", "cpu-million")),
+            ", ".join(took(name, "million/grid") for name in ("h200", "cpu-2-cores")),
         ),
     ]
     columns = ("whole `fb.simulate` after compiling, K = 20", "time")
@@ -306,7 +306,7 @@ def live(kept: Kept) -> str:
 
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
     "paper": ({f"{h.section}{suffix}" for h in HEADLINES for suffix in ("", "_older")}, paper),
-    "speed": ({"cpu-2-cores", "cpu-million", "h200"}, speed),
+    "speed": ({"cpu-2-cores", "h200"}, speed),
     "precision": ({"precision"}, precision),
     "install": ({"install"}, install),
     "live": ({"live-agents"}, live),
