@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 import fedbandits as fb
 from benchmarks import baseline, bench, compare, exchanging, forms, rows, scaling, startup, timing
 from benchmarks.rows import Measure, Measured, NotInstalled
+from fedbandits.engine.checkpoint import Checkpoint
 from tests.instances import random_losses
 from tests.oracles import paper as oracle
 
@@ -173,6 +174,11 @@ def test_forms_are_held_against_the_plain_one(monkeypatch: pytest.MonkeyPatch) -
     row = rows.take(grid)
     assert row.status == "failed"
     assert "agent_expected_regret" in row.note
+    monkeypatch.undo()
+    monkeypatch.setattr(Checkpoint, "save", lambda *_: None)  # then all is played again
+    row = rows.take(grid)
+    assert row.status == "failed"
+    assert "nothing was stopped" in row.note
     monkeypatch.undo()
     regret = forms._regret
 

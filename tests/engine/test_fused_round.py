@@ -146,7 +146,8 @@ def test_losses_that_no_kernel_writes_down_are_added_up(
     problem = fb.problems.bernoulli(means, 9, seed=4)
     register(problem)
     times = jnp.array([1, 3, 9], "int32")
-    found = fused_round.mean_losses(problem, times, "float32", interpret=True)
+    drawn = fused_round.Drawn(problem, jax.vmap(problem.key_of)(times))
+    found = fused_round.mean_losses(drawn, "float32", interpret=True)
     expected = [np.asarray(problem.losses(t)).sum(axis=0) for t in times]
     np.testing.assert_array_equal(np.round(found * agents), expected)
 

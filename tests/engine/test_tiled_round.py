@@ -19,7 +19,7 @@ from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_ro
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.preparation import Game, precision, prepare
 from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.tiled_round import mean_losses, round_in_tiles, tile_size
+from fedbandits.engine.tiled_round import drawn, round_in_tiles, tile_size
 
 ARMS, AGENTS = 5, 299
 GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
@@ -80,6 +80,16 @@ def test_the_same_arms_are_played_where_losses_depend_on_the_round(kind: str) ->
     _play_the_same(coins(kind=kind), fb.FedExp3(), GRID, 2, 59)
 
 
+def test_what_a_round_needs_of_all_agents_is_found_once() -> None:
+    """Who is activated is found by a sort, not by one in every tile."""
+    with precision("float64"):
+        game = prepare(coins(kind="activated"), fb.FedExp3(), GRID, 1, 7, dtype="float64")
+        play = _in_tiles(game, 59)
+        state = jax.tree.map(jnp.asarray, game.carry.state)
+        program = play.func.lower(*play.args, state, 1).as_text()
+    assert program.count('"stablehlo.sort"') == 1
+
+
 def _play_the_same(
     problem: fb.Problem, algorithm: AnyAlgorithm, gossip: fb.Gossip | None, runs: int, tile: int
 ) -> None:
@@ -116,9 +126,9 @@ def _in_tiles(game: Game, tile: int) -> Any:
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
         algorithm, conditions, problem = told
-        mean = mean_losses(problem, t, tile, "float64")
+        losses = drawn(problem, t, tile, "float64")
         sizes = game.where.runs, tile
-        return round_in_tiles(algorithm, conditions, problem, state, mean, seed, t, sizes)
+        return round_in_tiles(algorithm, conditions, losses, state, seed, t, sizes)
 
     return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
 

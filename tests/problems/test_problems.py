@@ -55,7 +55,6 @@ def test_losses_are_a_pure_function_of_seed_and_round() -> None:
     assert (np.asarray(a.losses(1)) != np.asarray(a.losses(2))).any()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("agents", [1, 40, 64, 65, 1000])
 @pytest.mark.parametrize("values", [3, 2**32])
 def test_of_equal_words_the_first_are_activated(agents: int, values: int) -> None:
@@ -67,6 +66,7 @@ def test_of_equal_words_the_first_are_activated(agents: int, values: int) -> Non
         np.testing.assert_array_equal(coins._smallest(jnp.asarray(words), count), smallest)
 
 
+@pytest.mark.slow
 def test_fixed_activation_never_moves() -> None:
     problem = fb.problems.fixed_activation(agents=10, arms=3, horizon=200, active=4, seed=1)
     ever = (problem.block(1, 200) > 0).any(axis=(0, 2))

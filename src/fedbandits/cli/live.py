@@ -114,7 +114,7 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
     from fedbandits.live import Federation
     from fedbandits.live.federation_file import read_demo
     from fedbandits.live.service.federation_view import FederationView
-    from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, started
+    from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, started, stop_all
 
     federation, demo = Federation.read(file), read_demo(file)
     pace = pace or demo_pace(demo)
@@ -148,6 +148,7 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
             if task.done():
                 await task  # it should have gone on: say why it did not
             task.cancel()
+        await asyncio.to_thread(stop_all, members)  # the loop goes on: tasks hear that they end
     say("all agents have stopped")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.common import checks
+from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves
 from fedbandits.results.snapshots import Shot
@@ -59,7 +60,8 @@ class Batch(NamedTuple):
         """A chunk of all games; over draws without `frequency` and `worst_excess`."""
         arguments = (self.algorithm, conditions, losses, carry, np.int32(first), self.seed)
         found: tuple[Carry, Curves, AgentTotals]
-        large = sum(np.size(leaf) for leaf in jax.tree.leaves(carry.state)) >= LARGE
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(carry.state))
+        large = on_cpu() and size >= LARGE
         if self.over is None:
             play = compiled(play_chunk, ("chunk",), "carry", large=large)
             found = play(*arguments, chunk=chunk)

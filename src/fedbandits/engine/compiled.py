@@ -27,7 +27,7 @@ def compiled(
         play: rounds; traced once for each kind of arguments.
         static: the names of arguments that are part of the program.
         donated: the name of the argument whose memory it may use.
-        large: whether the state has `LARGE` numbers.
+        large: whether it is for a CPU, and the state has `LARGE` numbers.
     """
     options = _options() if large else None
     return jax.jit(play, static_argnames=static, donate_argnames=donated, compiler_options=options)

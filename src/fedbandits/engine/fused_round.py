@@ -295,7 +295,7 @@ def stretch_of(
         return Stretch(algorithm, Known(known.values), known.mean, keys, times)
     assert isinstance(problem, Problem)
     drawn = Drawn(problem, jax.vmap(problem.key_of)(times))
-    return Stretch(algorithm, drawn, mean_losses(problem, times, dtype), keys, times)
+    return Stretch(algorithm, drawn, mean_losses(drawn, dtype), keys, times)
 
 
 def play_stretch(
@@ -353,17 +353,17 @@ def _near(algorithm: AnyAlgorithm, conditions: Conditions, state: Any) -> dict[s
     return None if None in found.values() else found
 
 
-def mean_losses(problem: Problem, times: Array, dtype: Any, *, interpret: bool = False) -> Array:
-    """The mean over agents of every arm's loss in these rounds, `[C, K]`, of a pointwise problem.
+def mean_losses(drawn: Drawn, dtype: Any, *, interpret: bool = False) -> Array:
+    """The mean over agents of every arm's loss in these rounds, `[C, K]`.
 
     No loss is written down: each block adds up those of its agents.
     """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    agents, half, rounds = problem.agents, (problem.arms + 1) // 2, times.shape[0]
-    blocks = -(-agents // (COUNTED * COUNTS))
-    inputs, kind = _leaves((problem, jax.vmap(problem.key_of)(times)))
+    agents, arms, half = (drawn.problem.agents, drawn.problem.arms, drawn.problem.half_of_arms)
+    rounds, blocks = drawn.keys[0].shape[0], -(-agents // (COUNTED * COUNTS))
+    inputs, kind = _leaves(drawn)
 
     def kernel(*refs: Any) -> None:
         """Two arms of a block of agents in one round."""
@@ -398,7 +398,7 @@ def mean_losses(problem: Problem, times: Array, dtype: Any, *, interpret: bool =
         compiler_params=triton.CompilerParams(num_warps=COUNTING_WARPS, num_stages=1),
         name="mean_losses",
     )(*(leaf.reshape(-1) for leaf in inputs))
-    return found.reshape(rounds, 2 * half, blocks).sum(axis=2)[:, : problem.arms] / agents
+    return found.reshape(rounds, 2 * half, blocks).sum(axis=2)[:, :arms] / agents
 
 
 def _at(keys: RoundKey, row: Array) -> Any:

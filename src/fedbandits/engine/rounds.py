@@ -17,7 +17,7 @@ from fedbandits.results.record import AgentTotals, Curves, Invalid
 from . import fused_round
 from .conditions import Conditions
 from .devices import Spread
-from .tiled_round import mean_losses, round_in_tiles
+from .tiled_round import drawn, round_in_tiles
 from .tiles import arm_type
 from .under_way import moved_on, own_state, relay
 from .watching import losses_given, watched
@@ -272,18 +272,17 @@ class _Loop(NamedTuple):
         assert tile is not None
 
         def play(state: Any, t: Array) -> tuple[Any, tuple[Array, Array, Array]]:
-            mean = mean_losses(self.losses, t, tile, dtype)
+            losses = drawn(self.losses, t, tile, dtype)
             state, action, expected = round_in_tiles(
                 self.algorithm,
                 self.conditions,
-                self.losses,
+                losses,
                 state,
-                mean,
                 self.seed,
                 t,
                 (self.chunk.runs, tile),
             )
-            return state, (action, expected, mean)
+            return state, (action, expected, losses.mean)
 
         state, found = jax.lax.scan(play, state, times)
         return (state, memory), Plays(*found, jnp.ones(times.shape, bool), None)

@@ -17,7 +17,7 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
-from fedbandits.problems.base import Problem
+from fedbandits.problems.base import Problem, RoundKey
 
 from .conditions import Conditions
 from .devices import Spread
@@ -107,9 +107,30 @@ class Played(NamedTuple):
     expected: Array
 
 
-def mean_losses(problem: Problem, t: Array, tile: int, dtype: Any) -> Array:
+class Drawn(NamedTuple):
+    """The losses of a round, drawn where they are needed.
+
+    Attributes:
+        problem: a pointwise one.
+        key: of the round.
+        mean: ℓ̄_t(i), `[K]`.
+    """
+
+    problem: Problem
+    key: RoundKey
+    mean: Array
+
+
+def drawn(problem: Problem, t: Array, tile: int, dtype: Any) -> Drawn:
+    """The losses of round t. Its key is made once: it may take a look at all agents."""
+    key = problem.key_of(t)
+    return Drawn(problem, key, _mean_losses(problem, key, tile, dtype))
+
+
+def _mean_losses(problem: Problem, key: RoundKey, tile: int, dtype: Any) -> Array:
     """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
-    key, half = problem.key_of(t), (problem.arms + 1) // 2
+    half = problem.half_of_arms
+    assert tile < 2**15 or not problem.binary  # `_counts` would be wrong
 
     def added(total: Array, first: Array, agents: int) -> Array:
         shape = (half, agents)
@@ -140,9 +161,8 @@ def _counts(one: Array, other: Array) -> Array:
 def round_in_tiles(
     algorithm: AnyAlgorithm,
     conditions: Conditions,
-    problem: Problem,
+    losses: Drawn,
     state: Any,
-    mean: Array,
     seed: Array,
     t: Array,
     sizes: tuple[int, int],
@@ -152,19 +172,18 @@ def round_in_tiles(
     Args:
         algorithm: what each agent does.
         conditions: how messages are combined.
-        problem: the losses.
+        losses: of the round.
         state: before the round.
-        mean: ℓ̄_t(i), `[K]`.
         seed: of the actions.
         t: the round.
         sizes: R, and how many agents make a tile, as `tile_size` found.
     """
-    (runs, tile), agents = sizes, problem.agents
+    (runs, tile), (problem, _, mean), agents = sizes, losses, losses.problem.agents
     reach, received = _reach(algorithm, conditions, tile), None
     if reach is None:
-        drawn = conditions.mixer.draw(seed, t, runs, mean.dtype)
-        (received, _), reach = relay(algorithm, conditions, state, drawn, t), 0
-    tiles = _Tiles(algorithm, conditions, problem, mean, seed, t, received, reach, runs, agents)
+        fates = conditions.mixer.draw(seed, t, runs, mean.dtype)
+        (received, _), reach = relay(algorithm, conditions, state, fates, t), 0
+    tiles = _Tiles(algorithm, conditions, losses, seed, t, received, reach, runs, agents)
     nothing = Played(
         state,
         jnp.zeros((runs, agents), arm_type(problem.arms)),
@@ -188,8 +207,7 @@ class _Tiles(NamedTuple):
 
     algorithm: AnyAlgorithm
     conditions: Conditions
-    problem: Problem
-    mean: Array
+    losses: Drawn
     seed: Array
     t: Array
     received: dict[str, Array] | None
@@ -218,19 +236,16 @@ class _Tiles(NamedTuple):
         """
         own = self._cut(before.state, window, self.reach, self.reach + size)
         received = self._received(window, first, size)
-        dtype, sizes = self.mean.dtype, (self.runs, size)
-        key, losses = (
-            streams.round_key(streams.ACTIONS, self.seed, self.t),
-            self.problem.key_of(self.t),
-        )
+        (problem, losses, mean), sizes = self.losses, (self.runs, size)
+        key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
         agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
         found = tile_round(
             self.algorithm,
             own,
             received,
             uniforms_of(key, first, sizes, self.agents, dtype),
-            lambda arm: self.problem.loss_with(losses, agent, arm).astype(dtype),
-            self.mean,
+            lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
+            mean,
             self.t,
         )
         after: Played = jax.tree.map(

@@ -57,8 +57,10 @@ def started(federation: Federation, source: Path, folder: Path) -> Iterator[list
         folder: for keys, journals, tokens and logs.
     """
     with sites_written(federation, source, folder) as services:
-        members = [start(name, url, folder) for name, url in services.items()]
+        members: list[Member] = []
         try:
+            for name, url in services.items():
+                members.append(start(name, url, folder))
             yield members
         finally:
             stop_all(members)

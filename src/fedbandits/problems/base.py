@@ -94,13 +94,17 @@ class Problem(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} makes the losses of a round at once")
 
+    @property
+    def half_of_arms(self) -> int:
+        """⌈K/2⌉."""
+        return (self.arms + 1) // 2
+
     def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
         """The losses of arms i < ⌈K/2⌉ and of arms i + ⌈K/2⌉, where all of a round are wanted.
 
         Where K is odd there is no such second arm of the last, and what is given for it no loss.
         """
-        half = (self.arms + 1) // 2
-        other = (arm + half).clip(max=self.arms - 1)
+        other = (arm + self.half_of_arms).clip(max=self.arms - 1)
         return self.loss_with(key, agent, arm), self.loss_with(key, agent, other)
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:

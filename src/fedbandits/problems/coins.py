@@ -107,7 +107,7 @@ class Bernoulli(Coins):
         """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
         import jax
 
-        check_count((self.agents, self._half))
+        check_count((self.agents, self.half_of_arms))
         shape = (self.agents, self.arms)
         agent, arm = (jax.lax.broadcasted_iota("int32", shape, axis) for axis in range(2))
         return _coins(self._words(self.key_of(t), agent, arm), self.means)
@@ -123,15 +123,11 @@ class Bernoulli(Coins):
     def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
         """The same coins, with one hash for two of them."""
         first, second = two_words_at((key[0], key[1]), self._place(agent, arm))
-        other = (arm + self._half).clip(max=self.arms - 1)
+        other = (arm + self.half_of_arms).clip(max=self.arms - 1)
         return _coins(first, self._mean(agent, arm)), _coins(second, self._mean(agent, other))
 
-    @property
-    def _half(self) -> int:
-        return (self.arms + 1) // 2
-
     def _place(self, agent: Array, arm: Array) -> Array:
-        return agent.astype("uint32") * np.uint32(self._half) + arm.astype("uint32")
+        return agent.astype("uint32") * np.uint32(self.half_of_arms) + arm.astype("uint32")
 
     def _words(self, key: RoundKey, agent: Array, arm: Array) -> Array:
         """One of a hash's two words is for an arm of the first half, one for its like in the other.
@@ -140,8 +136,8 @@ class Bernoulli(Coins):
         """
         import jax.numpy as jnp
 
-        later = arm >= self._half
-        place = self._place(agent, jnp.where(later, arm - self._half, arm))
+        later = arm >= self.half_of_arms
+        place = self._place(agent, jnp.where(later, arm - self.half_of_arms, arm))
         first, second = two_words_at((key[0], key[1]), place)
         return jnp.where(later, second, first)
 
