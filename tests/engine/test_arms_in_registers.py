@@ -11,7 +11,7 @@ import pytest
 
 from fedbandits.arrays import expectation, over_arms, played, sample, taken
 from fedbandits.common.backend import playing_on
-from fedbandits.engine.arms_in_registers import Arms
+from fedbandits.engine.arms_in_registers import Arms, Late
 
 X, Y = (np.random.default_rng(seed).random((5, 8)).astype(np.float32) for seed in (0, 1))
 
@@ -73,6 +73,24 @@ def test_the_helpers_of_algorithms_take_it() -> None:
     np.testing.assert_allclose(
         expectation(arms(X), arms(values)), expectation(X, values), rtol=1e-6
     )
+
+
+def test_what_is_late_is_made_when_it_is_asked_for_and_once() -> None:
+    made: list[int] = []
+
+    def make(k: int) -> Any:
+        made.append(k)
+        return jnp.asarray(X[k])
+
+    late = Arms(Late(len(X), make))
+    twice = 2 * late + arms(Y).astype("float32")
+    again = twice.astype("float32") - late
+    assert not made
+    np.testing.assert_array_equal(twice[3], 2 * X[3] + Y[3])
+    assert made == [3]
+    np.testing.assert_allclose(as_array(again), X + Y, rtol=1e-6)
+    np.testing.assert_allclose(over_arms("sum", late), X.sum(axis=0), rtol=1e-6)
+    assert sorted(made) == list(range(len(X)))
 
 
 def test_what_a_kernel_cannot_do_is_not_there() -> None:

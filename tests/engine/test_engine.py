@@ -20,6 +20,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
+from fedbandits.common.backend import playing_on
 from fedbandits.engine import checkpoint
 from fedbandits.engine.chunk_sizes import Chunking, chunking
 from fedbandits.engine.trajectory import trajectory
@@ -148,6 +149,20 @@ def test_a_million_agents_are_played_in_small_chunks() -> None:
     chunks = chunking(problem, 1)
     assert chunks.rounds <= 4
     assert not chunks.ahead
+
+
+@pytest.mark.parametrize("agents", [10**6, 10**7])
+@pytest.mark.parametrize("arms", [9, 20, 32])
+def test_stretches_of_a_large_network_are_even_and_small_beside_its_state(
+    agents: int, arms: int
+) -> None:
+    for horizon in (85, 600, 1000):
+        problem = fb.problems.bernoulli(np.full(arms, 0.5), horizon, agents=agents)
+        with playing_on("gpu"):
+            stretch = chunking(problem, 1).stretch
+        assert stretch % 2 == 0
+        plays = stretch * agents * 9  # an arm, an expected and an incurred loss
+        assert stretch == 2 or plays <= 4 * arms * agents * 0.6
 
 
 # Interruption.

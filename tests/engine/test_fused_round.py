@@ -139,9 +139,8 @@ def test_losses_that_are_made_before_are_read_and_others_drawn(
 def test_losses_that_no_kernel_writes_down_are_added_up(
     agents: int, arms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of blocks that are full, begun or missing, of arms with and without another."""
+    """Of blocks that are full or begun, of arms with and without another."""
     monkeypatch.setattr(fused_round, "COUNTED", 16)
-    monkeypatch.setattr(fused_round, "COUNTS", 2)
     means = np.random.default_rng(2).random((agents, arms))
     problem = fb.problems.bernoulli(means, 9, seed=4)
     register(problem)

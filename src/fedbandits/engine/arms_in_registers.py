@@ -17,14 +17,38 @@ import jax.numpy as jnp
 from fedbandits.arrays import Array
 
 
+class Late(Sequence[Array]):
+    """Arrays that are made when somebody asks for them, each once.
+
+    What a kernel reads late it need not hold in registers meanwhile.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Array]) -> None:
+        self._made: list[Array | None] = [None] * count
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __getitem__(self, k: Any) -> Any:
+        if self._made[k] is None:
+            self._made[k] = self._make(k)
+        return self._made[k]
+
+
 def _lifted(function: Callable[..., Array]) -> Callable[..., Any]:
-    """A function of numbers as one of arms: arm by arm, what has no arms being the same for all."""
+    """A function of numbers as one of arms: arm by arm, what has no arms being the same for all.
+
+    Of what is late, the result is late.
+    """
 
     def of_arms(*operands: Any) -> Any:
         arms = next((len(x.each) for x in operands if isinstance(x, Arms)), None)
         if arms is None:
             return function(*operands)
         rows = [x.each if isinstance(x, Arms) else (x,) * arms for x in operands]
+        if any(isinstance(row, Late) for row in rows):
+            return Arms(Late(arms, lambda k: function(*(row[k] for row in rows))))
         return Arms([function(*row) for row in zip(*rows, strict=True)])
 
     return of_arms
@@ -36,7 +60,7 @@ class Arms:
     __array_ufunc__ = None  # a NumPy number on the left leaves the work to us
 
     def __init__(self, each: Sequence[Array]) -> None:
-        self.each = tuple(each)
+        self.each = each if isinstance(each, Late) else tuple(each)
 
     def __array_namespace__(self) -> type[_Namespace]:
         """The functions that algorithms may call on it."""
@@ -71,7 +95,8 @@ class Arms:
 
     def astype(self, dtype: Any) -> Arms:
         """Each of another type."""
-        return Arms([jnp.asarray(x).astype(dtype) for x in self.each])
+        found: Arms = _lifted(lambda x: jnp.asarray(x).astype(dtype))(self)
+        return found
 
     def sum(self, axis: int, dtype: Any = None) -> Array:
         """Over the arms."""

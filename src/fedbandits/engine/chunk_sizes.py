@@ -52,11 +52,13 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
     """
     numbers, cpu = problem.agents * problem.arms, on_cpu()
     losses = numbers * draws  # of one round
-    held = max(1, _MOST_PLAYS_HELD // (runs * problem.agents))
+    held, large = max(1, _MOST_PLAYS_HELD // (runs * problem.agents)), False
     if not cpu:
-        held = max(2, held)  # two rounds need not copy the state back (`rounds`)
+        held = max(2, held)
         if (fit := MOST_LOSSES_HELD // losses) >= _WORTH_A_STRETCH and not problem.adaptive:
             held = min(held, fit)  # made ahead, losses take no steps of the rounds themselves
+        elif large := fit < 2:
+            held = max(held, problem.arms // 8 * 2)  # in half as much memory as the state
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
@@ -67,6 +69,8 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
         most = max(1, min(most, MOST_LOSSES_HELD // losses))
     rounds = _even(problem.horizon, most)
     stretch = _even(rounds, min(rounds, held))
+    if large and stretch < rounds:
+        stretch += stretch % 2  # an even number of rounds need not copy the state back (`rounds`)
     ahead = not problem.adaptive and stretch * losses <= MOST_LOSSES_HELD
     return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
 

@@ -24,7 +24,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks, streams
 from fedbandits.problems.base import Problem, RoundKey
 
-from .arms_in_registers import Arms
+from .arms_in_registers import Arms, Late
 from .conditions import Conditions
 from .matrix_forms import Near
 from .tiles import tile_round
@@ -34,12 +34,12 @@ logger = logging.getLogger("fedbandits")
 
 MOST_ARMS = 32
 """Beyond that the registers of a block do not hold what an agent needs."""
-BLOCK = 64
+BLOCK = 128
 """Agents of a block, a power of two: one for each thread, and enough blocks for small networks."""
-WARPS = 2
-COUNTED, COUNTS, COUNTING_WARPS = 1024, 4, 4
-"""Where all losses are added up: agents whose losses a block makes at once, eight for each thread,
-which hides what each waits for; and how often."""
+WARPS = 4
+COUNTED, COUNTING_WARPS = 2048, 4
+"""Agents of a block that adds up all losses: sixteen for each thread, which hides what each waits
+for."""
 TYPES = ("float32",)
 """Of numbers. Triton takes those written in Python for float32; float64 is left to XLA."""
 
@@ -148,11 +148,12 @@ def fused_round(
         some = _Some(place, runs, agents, triton.load)
         columns = [some.column(next(here), leaf.shape) for leaf in own]
         before = jax.tree.unflatten(as_state, [column.read() for column in columns])
-        got = {name: some.column(next(here), leaf.shape).read() for name, leaf in heard.items()}
+        # What was heard is needed last: read then, it takes no registers meanwhile.
+        got = {name: some.column(next(here), leaf.shape).late() for name, leaf in heard.items()}
         sent = now.algorithm.message(before)
         for name, how in near.items():
             of = next(j for j, x in enumerate(jax.tree.leaves(before)) if x is sent[name])
-            got[name] = how.average_near(replace(some, told=columns[of]), sent[name])
+            got[name] = how.average_near(replace(some, told=columns[of]), columns[of].late())
         words = streams.words_at(_at(now.keys, row), place.astype("uint32"))
         uniforms = streams.as_uniforms(words, plays.expected.dtype)
         mean = Arms([now.mean[row, k] for k in range(now.mean.shape[1])])
@@ -319,7 +320,7 @@ def play_stretch(
     """
     rounds = stretch.times.shape[0]
     shape = (rounds, runs, agents)
-    plays = Plays(jnp.zeros(shape, "int8"), jnp.zeros(shape, stretch.mean.dtype))
+    plays = Plays(jax.lax.empty(shape, "int8"), jax.lax.empty(shape, stretch.mean.dtype))
 
     def play(row: Array, before: tuple[Any, Plays]) -> tuple[Any, Plays]:
         state, plays = before
@@ -362,7 +363,7 @@ def mean_losses(drawn: Drawn, dtype: Any, *, interpret: bool = False) -> Array:
     from jax.experimental.pallas import triton
 
     agents, arms, half = (drawn.problem.agents, drawn.problem.arms, drawn.problem.half_of_arms)
-    rounds, blocks = drawn.keys[0].shape[0], -(-agents // (COUNTED * COUNTS))
+    rounds, blocks = drawn.keys[0].shape[0], -(-agents // COUNTED)
     inputs, kind = _leaves(drawn)
 
     def kernel(*refs: Any) -> None:
@@ -370,25 +371,20 @@ def mean_losses(drawn: Drawn, dtype: Any, *, interpret: bool = False) -> Array:
         given = [_Table(ref, leaf.shape) for ref, leaf in zip(refs, inputs, strict=False)]
         problem, keys = jax.tree.unflatten(kind, [_number_or_table(table) for table in given])
         block, arm, row = (pl.program_id(axis) for axis in range(3))
-        key = _at(keys, row)
+        key, agent = _at(keys, row), block * COUNTED + jnp.arange(COUNTED, dtype="int32")
 
-        def add(count: Array, totals: tuple[Array, ...], last: bool = False) -> tuple[Array, ...]:
-            agent = (block * COUNTS + count) * COUNTED + jnp.arange(COUNTED, dtype="int32")
-            known = jnp.minimum(agent, agents - 1) if last else agent
-            losses = problem.two_losses_with(key, known, arm)
-            if last:
-                losses = tuple(jnp.where(agent < agents, each, 0) for each in losses)
-            return tuple(a + b.astype(dtype) for a, b in zip(totals, losses, strict=True))
+        # No loop over agents: LLVM would take the sums of a hash apart to make some of them before.
+        def full() -> tuple[Array, ...]:
+            losses = problem.two_losses_with(key, agent, arm)
+            return tuple(each.astype(dtype).sum() for each in losses)
 
-        # Agents share their threads first and add up across them once: that takes waiting.
-        full = jnp.minimum(agents // COUNTED - block * COUNTS, COUNTS)
-        nothing = (jnp.zeros(COUNTED, dtype),) * 2
-        totals = jax.lax.fori_loop(0, full, add, nothing)
-        totals = jax.lax.cond(
-            full < COUNTS, lambda some: add(full, some, last=True), lambda some: some, totals
-        )
+        def begun() -> tuple[Array, ...]:
+            losses = problem.two_losses_with(key, jnp.minimum(agent, agents - 1), arm)
+            return tuple(jnp.where(agent < agents, x, 0).astype(dtype).sum() for x in losses)
+
+        totals = jax.lax.cond((block + 1) * COUNTED <= agents, full, begun)
         for part, total in enumerate(totals):
-            refs[-1][((row * 2 + part) * half + arm) * blocks + block] = total.sum()
+            refs[-1][((row * 2 + part) * half + arm) * blocks + block] = total
 
     found = pl.pallas_call(
         kernel,
@@ -454,13 +450,15 @@ class _Some:
     def beside(self, distance: int, there: Array) -> Arms:
         """What agents so many numbers further on tell, where there are any; else 0."""
         assert self.told is not None
-        rows = [self.told.ref.at[row + distance] for row in self.told.rows]
-        return Arms([self.load(row, mask=there, other=0.0) for row in rows])
+        ref, rows = self.told.ref, self.told.rows
+        return Arms(
+            Late(len(rows), lambda k: self.load(ref.at[rows[k] + distance], mask=there, other=0.0))
+        )
 
     def of_run(self, values: _Table) -> Arms:
         """Of values `[K, R]` those of their runs."""
         run = 0 if self.runs == 1 else self.place // self.agents
-        return Arms([values[k, run] for k in range(values.shape[0])])
+        return Arms(Late(values.shape[0], lambda k: values[k, run]))
 
 
 @dataclass(frozen=True)
@@ -483,10 +481,18 @@ class _Column:
             return Arms([self.ref[row] for row in self.rows])
         return self.ref[self.place] if self.shape else self.ref[0]
 
+    def late(self) -> Any:
+        """What they hold, of several arms each read when it is needed."""
+        if len(self.shape) < 3:
+            return self.read()
+        rows = self.rows
+        return Arms(Late(len(rows), lambda k: self.ref[rows[k]]))
+
     def write(self, value: Any) -> None:
         """What they hold from now on."""
         if len(self.shape) == 3:
-            for row, each in zip(self.rows, value.each, strict=True):
+            # All is read before anything is written: nothing waits for a write.
+            for row, each in zip(self.rows, tuple(value.each), strict=True):
                 self.ref[row] = each
         else:
             self.ref[self.place if self.shape else 0] = value
