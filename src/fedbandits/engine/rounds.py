@@ -385,21 +385,23 @@ def sum_up(
     All rounds at once: in the loop each of these sums would be a small step of its own.
     """
     arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
-    incurred = _incurred(plays.arm_loss, plays.action)
     by_agent = plays.expected.mean(axis=1)
     mean = conditions.honest(by_agent).mean(axis=1, keepdims=True)
     excesses = excess + jnp.cumsum(by_agent - mean, axis=0)
     action = conditions.honest(plays.action)
+    frequency = _counts(action, arms).astype(dtype) / action.shape[2]
+    of_arms = plays.arm_loss if plays.arm_loss.ndim == 3 else plays.arm_loss[..., None]
     curves = Curves(
-        conditions.honest(incurred).mean(axis=2),
+        (frequency * of_arms).sum(axis=1),
         conditions.honest(plays.expected).mean(axis=2),
         plays.arm_loss,
-        _counts(action, arms).astype(dtype) / action.shape[2],
+        frequency,
         conditions.honest(excesses).max(axis=1),
         plays.valid,
         plays.invalid,
     )
-    return excesses[-1], curves, AgentTotals(incurred.sum(axis=0), plays.expected.sum(axis=0))
+    incurred = _incurred(plays.arm_loss, plays.action).sum(axis=0)
+    return excesses[-1], curves, AgentTotals(incurred, plays.expected.sum(axis=0))
 
 
 def _incurred(arm_loss: Array, action: Array) -> Array:
