@@ -168,12 +168,13 @@ def test_regret_against_the_best_sequence(
     switching: Path, kind: str, count: int, words: str
 ) -> None:
     """In the names of the columns, in the title of the table, and as the result itself says."""
-    asked = ["results", switching, f"--{kind}", str(count)]
+    sequence: dict[str, Any] = {kind: count}
+    asked = ["results", str(switching), f"--{kind}", str(count)]
     printed = call(*asked, "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(printed.stdout)))
     for row in rows:
         result = fb.load(row["file"])
-        against = result.regret_against(**{kind: count})
+        against = result.regret_against(**sequence)
         moving = [float(curve[-1]) for curve in against.band("regret")]
         names = [f"final_regret_{kind}_{count}{end}" for end in ("", "_low", "_high")]
         found = [float(row[name]) for name in names]
@@ -234,12 +235,13 @@ def test_a_sweep_is_plotted_against_the_best_sequence(
     done = call("plot", switching, f"--{kind}", str(count), "--out", tmp_path / "figure.png")
     assert done.exit_code == 0, done.stderr
     [ax] = drawn
+    sequence: dict[str, Any] = {kind: count}
     legend = ax.get_legend()
     assert legend is not None
     assert " ".join(legend.get_title().get_text().split()).startswith(f"against {words}")
     cells = store.read_manifest(switching).cells
     for cell, line in zip(cells, ax.lines, strict=True):
-        moving = fb.load(store.cell_path(switching, cell.hash)).regret_against(**{kind: count})
+        moving = fb.load(store.cell_path(switching, cell.hash)).regret_against(**sequence)
         np.testing.assert_array_equal(np.asarray(line.get_ydata()), moving.band("regret").mean)
 
 
