@@ -479,6 +479,47 @@ def test_an_interrupted_part_says_what_is_kept(
     assert "One" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("done_before", [0, 1])
+def test_a_part_that_keeps_its_cells_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done_before: int
+) -> None:
+    """Whether it does is seen in what it has kept, not in its name."""
+    from fedbandits import experiments
+    from fedbandits.experiments.kept_cells import kept_cells
+
+    played: list[int] = []
+    left = [done_before]
+
+    def play(cell: int) -> int:
+        if len(played) >= left[0]:
+            raise KeyboardInterrupt
+        played.append(cell)
+        return cell
+
+    def two(options: experiments.Options) -> experiments.Section:
+        kept = kept_cells(options, "two", "about").keeping(int, play)
+        assert [kept(1), kept(2)] == [1, 2]
+        return experiments.Section("two", "Two", options.command("two"))
+
+    def one(options: experiments.Options) -> experiments.Section:
+        return experiments.Section("one", "One", options.command("one"))
+
+    monkeypatch.setattr(experiments, "REGISTRY", {"one": one, "two": two})
+    monkeypatch.setattr(experiments, "WITH", {"one": ("two",)})
+    out = tmp_path / "my out"
+    stopped = call("reproduce", "one", "--seed", "3", "--out", out)
+    assert stopped.exit_code == 130
+    assert ("starts anew" in stopped.stderr) == (not done_before)
+    said = stopped.stderr.replace("\n", "")
+    command = f"fedbandits reproduce two --seed 3 --out '{out}'; parts done are kept in {out}"
+    assert (f"cells that are done are kept; to go on from there: {command}" in said) == bool(
+        done_before
+    )
+    left[0] = 2
+    assert call("reproduce", "two", "--seed", "3", "--out", out).exit_code == 0
+    assert played == [1, 2]  # neither twice
+
+
 def test_bounds_need_a_network(small: Path) -> None:
     text = small.read_text().replace("FedExp3", "Exp3")
     small.write_text(re.sub(r"\[(network|gossip)\][^\[]*", "", text))

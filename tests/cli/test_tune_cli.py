@@ -12,6 +12,7 @@ import pytest
 from typer.testing import Result
 
 import fedbandits as fb
+from fedbandits.algorithms import REGISTRY
 from fedbandits.config.document import load_config
 from fedbandits.tuning import files
 from tests.cli.test_cli import call
@@ -264,6 +265,30 @@ def test_what_is_at_an_edge_is_said() -> None:
         r"--range learning_rate=0\.01:1",
         edge,
     )
+
+
+def test_help_and_page_name_all_that_can_be_tuned() -> None:
+    said = call("tune", "--help").stdout
+    page = Path(__file__).parents[2] / "docs" / "howto" / "tuning.md"
+    table = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
+    known = {name for algorithm in REGISTRY.values() for name in algorithm.tunable}
+    assert {name for name in known if not re.search(rf"\b{name}\b", said)} == set()
+    named = {name for line in table for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert named == known
+
+
+@pytest.mark.slow
+def test_a_memory_is_tuned_with_a_range(small: Path) -> None:
+    """The file has none: to remember forever is one more candidate."""
+    out = small.parent / "out"
+    asked = ["--budget", "5", "--runs", "1", "--range", "memory=2:8"]
+    done = call("tune", small, "--out", out, *asked)
+    assert done.exit_code == 0, done.stderr
+    tried = pd.read_csv(out / "small.candidates.csv")
+    given = tried["given"]
+    assert tried.loc[given, "memory"].isna().all()
+    assert tried.loc[~given, "memory"].between(2, 8).all()
+    assert load_config(out / "small.tuned.toml")
 
 
 def test_help_has_an_example() -> None:

@@ -144,27 +144,45 @@ def test_all_cells_as_csv(sweep: Path, tmp_path: Path) -> None:
     assert (tmp_path / "cells.csv").read_text() == printed.stdout
 
 
-@pytest.mark.slow
-def test_regret_against_the_best_sequence(tmp_path: Path) -> None:
-    """In the names of the columns, in the title of the table, and as the result itself says."""
-    path = tmp_path / "sweep.toml"
+SEQUENCES = [
+    ("changes", 2, "the best sequence with at most 2 changes"),
+    ("parts", 3, "the best arm of each of 3 equal parts"),
+]
+
+
+@pytest.fixture(scope="module")
+def switching(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep whose best arm changes."""
+    folder = tmp_path_factory.mktemp("switching")
+    path = folder / "sweep.toml"
     path.write_text(
         SMALL_CONFIG.replace("activated_bernoulli", "switching") + "learning_rate = [0.1, 0.3]\n"
     )
-    sweep = tmp_path / "sweep"
-    run_sweep(make_plan(path), sweep, ["fedbandits", "run", str(path)])
-    printed = call("results", sweep, "--changes", "2", "--csv", "-")
+    run_sweep(make_plan(path), folder / "sweep", ["fedbandits", "run", str(path)])
+    return folder / "sweep"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "count", "words"), SEQUENCES)
+def test_regret_against_the_best_sequence(
+    switching: Path, kind: str, count: int, words: str
+) -> None:
+    """In the names of the columns, in the title of the table, and as the result itself says."""
+    sequence: dict[str, Any] = {kind: count}
+    asked = ["results", str(switching), f"--{kind}", str(count)]
+    printed = call(*asked, "--csv", "-")
     rows = list(csv.DictReader(io.StringIO(printed.stdout)))
     for row in rows:
         result = fb.load(row["file"])
-        moving = [float(curve[-1]) for curve in result.regret_against(changes=2).band("regret")]
-        found = [float(row[f"final_regret_changes_2{end}"]) for end in ("", "_low", "_high")]
+        against = result.regret_against(**sequence)
+        moving = [float(curve[-1]) for curve in against.band("regret")]
+        names = [f"final_regret_{kind}_{count}{end}" for end in ("", "_low", "_high")]
+        found = [float(row[name]) for name in names]
         np.testing.assert_allclose(found, moving, rtol=1e-12)
         assert moving[0] > float(result.band("regret").mean[-1])
-    table = call("results", sweep, "--changes", "2").stdout
-    title = "cells that are done, regret against the best sequence with at most 2 changes"
-    assert title in " ".join(table.split())
-    assert f"{float(rows[0]['final_regret_changes_2']):,.2f}" in table
+    table = call(*asked).stdout
+    assert f"cells that are done, regret against {words}" in " ".join(table.split())
+    assert f"{float(rows[0][f'final_regret_{kind}_{count}']):,.2f}" in table
 
 
 # Figures.
@@ -199,6 +217,49 @@ def test_a_sweep_is_plotted_by_what_varies(
     labels, printed = plotted(monkeypatch, sweep, "--out", figure)
     assert labels == ["learning_rate=0.1", "learning_rate=0.3"]
     assert printed == "2 of 4 cells are not done and not drawn\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "count", "words"), SEQUENCES)
+def test_a_sweep_is_plotted_against_the_best_sequence(
+    switching: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    count: int,
+    words: str,
+) -> None:
+    """All curves are of that regret, and the legend says so."""
+    drawn: list[matplotlib.axes.Axes] = []
+    monkeypatch.setattr("fedbandits.cli.output_files.close_plot", drawn.append)
+    done = call("plot", switching, f"--{kind}", str(count), "--out", tmp_path / "figure.png")
+    assert done.exit_code == 0, done.stderr
+    [ax] = drawn
+    sequence: dict[str, Any] = {kind: count}
+    legend = ax.get_legend()
+    assert legend is not None
+    assert " ".join(legend.get_title().get_text().split()).startswith(f"against {words}")
+    cells = store.read_manifest(switching).cells
+    for cell, line in zip(cells, ax.lines, strict=True):
+        moving = fb.load(store.cell_path(switching, cell.hash)).regret_against(**sequence)
+        np.testing.assert_array_equal(np.asarray(line.get_ydata()), moving.band("regret").mean)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["results", "--changes", "2", "--parts", "3"], "give --changes 2 or --parts 3, not both"),
+        (["plot", "--changes", "2", "--parts", "3"], "give --changes 2 or --parts 3, not both"),
+        (["plot", "--parts", "3", "--kind", "arms"], "of kind arms has no regret; leave --parts"),
+        (["plot", "--changes", "20"], "changes must be at most 19, not 20"),
+    ],
+)
+def test_sequences_that_are_refused(sweep: Path, args: list[str], message: str) -> None:
+    command, *options = args
+    failed = call(command, sweep, *options)
+    assert failed.exit_code == 2
+    assert failed.stdout == ""
+    assert message in failed.stderr
 
 
 def test_a_sweep_beside_a_result(

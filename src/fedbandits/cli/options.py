@@ -12,5 +12,34 @@ Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key; may be repeated."),
 ]
+SequenceChanges = Annotated[
+    int | None,
+    typer.Option(
+        "--changes",
+        metavar="S",
+        min=0,
+        help="Regret against the best sequence with at most S changes.",
+    ),
+]
+SequenceParts = Annotated[
+    int | None,
+    typer.Option(
+        "--parts",
+        metavar="S",
+        min=1,
+        help="Regret against the best arm of each of S equal parts of the horizon.",
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
+
+
+def sequence(changes: int | None, parts: int | None) -> dict[str, int]:
+    """The arguments of `Result.regret_against` that were given: one, or none for a fixed arm."""
+    given = {k: s for k, s in (("changes", changes), ("parts", parts)) if s is not None}
+    if len(given) > 1:
+        raise ValueError(
+            f"regret is against one sequence of arms: give --changes {changes} or --parts {parts}, "
+            "not both"
+        )
+    return given

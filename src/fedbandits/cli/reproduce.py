@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from fedbandits.common.folders import data_folder
 from . import output_files, tables
 from .messages import say, say_written, terminal
 from .options import Force
+
+if TYPE_CHECKING:
+    from fedbandits.experiments import Options
 
 
 def reproduce(
@@ -77,7 +80,7 @@ def reproduce(
             section = run_part(name, part, options)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
-                f"stopped in {name}, which starts anew next time; parts done are kept in {out}"
+                f"stopped in {name}{_next_time(name, options)}; parts done are kept in {out}"
             ) from stop
         for table in section.tables:
             terminal().print(tables.section_table(table))
@@ -86,6 +89,20 @@ def reproduce(
         say(f"{name}: {sum(section.seconds.values()):.0f} s, written to {out}/", "dim")
         report = write_report(out, list(REGISTRY))
     say_written([report])
+
+
+def _next_time(name: str, options: Options) -> str:
+    """What becomes of a part that was stopped: it goes on if it has kept cells, else begins anew.
+
+    The command names the part alone: those that are done before it would be played again.
+    """
+    from fedbandits.experiments.kept_cells import kept_cells
+
+    folder = kept_cells(options, name, None).folder
+    if not (folder.is_dir() and any(folder.iterdir())):
+        return ", which starts anew next time"
+    command = f"{options.command(name)} {shlex.join(['--out', str(options.out)])}"
+    return f", whose cells that are done are kept; to go on from there: {command}"
 
 
 def fetch_movielens(

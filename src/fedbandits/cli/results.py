@@ -12,7 +12,7 @@ from fedbandits.common.files import atomic_write
 
 from . import output_files, tables
 from .messages import say, say_written, terminal
-from .options import Changes, Config
+from .options import Changes, Config, SequenceChanges, SequenceParts, sequence
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
@@ -24,12 +24,8 @@ def results(
         Path | None,
         typer.Option(metavar="FILE", help="Write all cells into this file; - prints them instead."),
     ] = None,
-    changes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S", min=0, help="Regret against the best sequence with at most S changes."
-        ),
-    ] = None,
+    changes: SequenceChanges = None,
+    parts: SequenceParts = None,
 ) -> None:
     """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
 
@@ -38,16 +34,18 @@ def results(
       fedbandits results out/sweep
       fedbandits results out/sweep --csv cells.csv
       fedbandits results out/sweep --changes 3
+      fedbandits results out/sweep --parts 4
     """  # noqa: D301
     from fedbandits.sweeps import listing, store
 
+    against = sequence(changes, parts)
     manifest = store.read_manifest(folder)
     status = store.status(folder, manifest)
     if csv == Path("-"):
-        typer.echo(listing.as_csv(folder, manifest, status, changes), nl=False)
+        typer.echo(listing.as_csv(folder, manifest, status, against), nl=False)
         return
     console = terminal()
-    for table in tables.sweep_tables(folder, manifest, status, console.width, changes):
+    for table in tables.sweep_tables(folder, manifest, status, console.width, against):
         console.print(table)
     for path, fault in status.damaged:
         say(f"{path} {fault}; its cell counts as missing", "yellow")
@@ -61,7 +59,7 @@ def results(
         say(f"to play the rest: {store.shown_command(manifest, folder)}")
     if csv is not None:
         with atomic_write(csv) as file:
-            file.write(listing.as_csv(folder, manifest, status, changes).encode())
+            file.write(listing.as_csv(folder, manifest, status, against).encode())
         say_written([csv])
 
 
@@ -103,6 +101,8 @@ def plot(
             'record = "agents" in the configuration that was run.'
         ),
     ] = "regret",
+    changes: SequenceChanges = None,
+    parts: SequenceParts = None,
 ) -> None:
     """Draw the regret of several results into one figure, or another picture of them.
 
@@ -113,14 +113,19 @@ def plot(
     Examples:
       fedbandits plot out/grid.nc out/ring.nc --label grid --label ring
       fedbandits plot out/sweep
+      fedbandits plot out/sweep --changes 3
       fedbandits plot out/grid.nc --kind network --out grid.html
     """  # noqa: D301
+    from fedbandits.results.pictures import WITHOUT_REGRET
     from fedbandits.results.plots import plot as drawn
-    from fedbandits.results.result import load
     from fedbandits.sweeps.listing import curves
+    from fedbandits.sweeps.load import load_against
 
+    against = sequence(changes, parts)
+    if against and kind in WITHOUT_REGRET:
+        raise ValueError(f"a picture of kind {kind} has no regret; leave --{min(against)} out")
     shown = curves(files)
-    results = [load(file) for file, _ in shown]
+    results = [load_against(file, against) for file, _ in shown]
     target = out or Path("out", "network.html" if kind == "network" else f"{kind}.pdf")
     ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
     output_files.close_plot(ax)

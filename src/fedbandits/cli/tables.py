@@ -101,25 +101,29 @@ def bounds_table(result: Result) -> Group:
 
 
 def sweep_tables(
-    folder: Path, manifest: Manifest, status: Status, width: int, changes: int | None = None
+    folder: Path,
+    manifest: Manifest,
+    status: Status,
+    width: int,
+    sequence: Mapping[str, int] | None = None,
 ) -> list[Group]:
     """Regret at T of the cells that are done; the cells that failed, and those that are missing.
 
-    With `changes` regret is against the best sequence with at most so many, and the title says so.
+    With a `sequence`, the arguments of `Result.regret_against`, the title says against what.
     """
     from fedbandits.results.dynamic_regret import in_words
     from fedbandits.sweeps.listing import final_regret
 
     tables = []
     if status.done:
-        regrets = [final_regret(folder, cell, changes) for cell in status.done[:LISTED]]
+        regrets = [final_regret(folder, cell, sequence) for cell in status.done[:LISTED]]
         columns = {
             "regret at T": [f"{mean:,.2f}" for mean, _, _ in regrets],
             "95% band": [_band(low, high) for _, low, high in regrets],
         }
         title = "cells that are done"
-        if changes is not None:
-            title += f", regret against {in_words(changes)}"
+        if sequence:
+            title += f", regret against {in_words(**sequence)}"
         tables.append(cell_table(title, manifest, status.done, width, columns))
     if status.failed:
         cells = [cell for cell, _ in status.failed]

@@ -24,7 +24,11 @@ def tune(
     out: Out = Path("out"),
     force: Force = False,
 ) -> None:
-    """Search learning rate, exploration and block length on some seeds; report on fresh ones.
+    """Search rates, block, memory or share on some seeds; report on fresh ones.
+
+    What the algorithm has of learning_rate, exploration, block, share,
+    entropy_scale, tsallis_scale, and memory: that where the file sets one,
+    or --range names it.
 
     Writes a configuration with the setting that wins (.tuned.toml), tables (.csv), a result (.nc).
 
@@ -32,6 +36,7 @@ def tune(
     Examples:
       fedbandits tune examples/grid.toml
       fedbandits tune grid.toml --budget 50 --range learning_rate=0.1:30
+      fedbandits tune grid.toml --budget 75 --range memory=30:3000
     """  # noqa: D301
     from fedbandits.tuning.files import request
 

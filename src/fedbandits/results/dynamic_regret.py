@@ -113,22 +113,23 @@ def compared_with(
         changes = checks.whole(changes, "changes", least=0, most=horizon - 1)
         dims, losses = _losses(result, problem)
         loss = best_sequences(losses, changes, times)[:, -1]
-        words = in_words(changes)
     else:
         parts = checks.whole(parts, "parts", least=1, most=horizon)
         dims, losses = _losses(result, problem)
         loss = best_of_parts(losses, parts, horizon, times)
-        words = f"the best arm of each of {parts:,} equal parts"
-    return xr.DataArray(loss, dims=("time", *dims), coords={"time": times}), words
+    found = xr.DataArray(loss, dims=("time", *dims), coords={"time": times})
+    return found, in_words(changes, parts)
 
 
-def in_words(changes: int) -> str:
-    """What regret against so many changes is called.
+def in_words(changes: int | None = None, parts: int | None = None) -> str:
+    """What regret against so many changes, or parts, is called.
 
     Example:
-        >>> in_words(3)
-        'the best sequence with at most 3 changes'
+        >>> in_words(changes=3), in_words(parts=4)
+        ('the best sequence with at most 3 changes', 'the best arm of each of 4 equal parts')
     """
+    if changes is None:
+        return f"the best arm of each of {parts:,} equal parts"
     return f"the best sequence with at most {changes:,} change{'s' * (changes != 1)}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,13 +25,14 @@ class FinalRegret(NamedTuple):
     high: float
 
 
-def final_regret(folder: Path, cell: store.StoredCell, changes: int | None = None) -> FinalRegret:
-    """Of a cell that is done; against the best sequence with so many changes, if given."""
+def final_regret(
+    folder: Path, cell: store.StoredCell, sequence: Mapping[str, int] | None = None
+) -> FinalRegret:
+    """Of a cell that is done; against a `sequence`, the arguments of `Result.regret_against`."""
     import xarray as xr
 
     from fedbandits.common.statistics import band
 
-    sequence = {} if changes is None else {"changes": changes}
     arrays, _ = read_arrays(store.cell_path(folder, cell.hash), ["regret"], sequence)
     values = arrays["regret"][..., -1]
     at_end = xr.DataArray(values, dims=("draw", "run")[-values.ndim :])
@@ -39,7 +40,10 @@ def final_regret(folder: Path, cell: store.StoredCell, changes: int | None = Non
 
 
 def as_csv(
-    folder: Path, manifest: store.Manifest, status: store.Status, changes: int | None = None
+    folder: Path,
+    manifest: store.Manifest,
+    status: store.Status,
+    sequence: Mapping[str, int] | None = None,
 ) -> str:
     """All cells, in their order: the axes, the status, regret at T, the error, the file.
 
@@ -49,14 +53,14 @@ def as_csv(
     errors = {cell.hash: error for cell, error in status.failed}
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    name = "final_regret" if changes is None else f"final_regret_changes_{changes}"
+    name = "_".join(["final_regret", *(f"{kind}_{s}" for kind, s in (sequence or {}).items())])
     regret = [name, f"{name}_low", f"{name}_high"]
     rows.writerow([*_names(manifest), "status", *regret, "error", "file"])
     for cell in manifest.cells:
         values = [label(value) for value in cell.values.values()]
         if cell.hash in done:
             path = store.cell_path(folder, cell.hash)
-            rows.writerow([*values, "done", *final_regret(folder, cell, changes), "", path])
+            rows.writerow([*values, "done", *final_regret(folder, cell, sequence), "", path])
         else:
             how = "failed" if cell.hash in errors else "missing"
             rows.writerow([*values, how, "", "", "", errors.get(cell.hash, ""), ""])

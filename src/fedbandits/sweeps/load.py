@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits.common.describe import label
-from fedbandits.results.result import DIMENSIONS, load
+from fedbandits.results.result import DIMENSIONS, Result, load
 
 from . import store
 
@@ -179,15 +179,25 @@ def read_arrays(
         return values, str(file.attrs["against"])
 
 
+def load_against(path: Path, sequence: Mapping[str, Any]) -> Result:
+    """A result from its file, its regret against a `sequence`: as it is where that is empty.
+
+    Args:
+        path: the file.
+        sequence: the arguments of `Result.regret_against`.
+    """
+    found = load(path)
+    try:
+        return found.regret_against(**sequence) if sequence else found
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
 def _against_sequence(
     path: Path, names: Sequence[str], sequence: Mapping[str, Any]
 ) -> tuple[Values, str]:
     """With regret against the best sequence of arms."""
-    found = load(path)
-    try:
-        data = found.regret_against(**sequence).dataset
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    data = load_against(path, sequence).dataset
     return {name: data[name].to_numpy() for name in names}, str(data.attrs["against"])
 
 

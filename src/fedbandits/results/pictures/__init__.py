@@ -28,6 +28,9 @@ KINDS: dict[str, Callable[[Mapping[str, Result], Axes | None], Axes]] = {
     "pareto": plot_pareto,
 }
 
+WITHOUT_REGRET = ("network", "arms", "disagreement")
+"""Kinds that show what agents play: to them it is all the same what regret is against."""
+
 
 def picture(
     kind: str, results: Mapping[str, Result], ax: Axes | None, path: str | Path | None
