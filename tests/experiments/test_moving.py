@@ -222,9 +222,10 @@ def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
     memories, rates = (20.0, FOREVER), (1e-6, 1.0, 2.0)
     still = replace(SMALL, changes=None)
     sizes = moving.Sizes((SMALL,), (still,), 3, 2, memories, rates)
-    seeds = fresh_seeds(1, 3)
+    seeds = fresh_seeds(1, 3, sizes.tuning)
     [moves], [stays] = moving.play(sizes, seeds, KeptCells(tmp_path, "moving"))
-    assert sorted(tuned) == sorted([*seeds.tuning[:2]] * 2)
+    assert sorted(tuned) == sorted([*seeds.tuning] * 2)
+    assert len(seeds.tuning) == 2
     assert sorted(judged) == sorted([*seeds.judging] * 2)
     # Gaps of 0.8 and four stretches of about 60 rounds: who forgets is far ahead, and learns.
     assert moves.memory == 20

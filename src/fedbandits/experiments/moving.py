@@ -114,7 +114,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play and judge; writes `moving.csv` and `moving` as .png, .pdf and .svg."""
     sizes = sizes or (quick() if options.quick else full())
     sizes = replace(sizes, draws=options.runs or sizes.draws)
-    seeds = fresh_seeds(options.seed, sizes.draws)
+    seeds = fresh_seeds(options.seed, sizes.draws, sizes.tuning)
     count = len(sizes.memories) * len(sizes.rates)
     section = Section(
         "moving",
@@ -127,7 +127,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
             f"{len(sizes.rates)} from {sizes.rates[0]:g} to {sizes.rates[-1]:g}",
             "exploration": f"{EXPLORATION}, the same throughout",
             "seeds": f"{sizes.draws} draws of the losses and agents to judge, seeds "
-            f"{seeds.judging[0]} on; {len(seeds.tuning[: sizes.tuning])} others to choose the "
+            f"{seeds.judging[0]} on; {len(seeds.tuning)} others to choose the "
             f"pair, seeds {seeds.tuning[0]} on",
         },
     )
@@ -163,7 +163,7 @@ def play_case(case: Case, sizes: Sizes, seeds: Seeds) -> Played:
     """Choose the best pair on some draws, and judge it with all contenders on others."""
     gossip = fb.gossip.max_degree(case.network)
     pairs = [(m, r) for m in (sizes.memories if case.moves else (FOREVER,)) for r in sizes.rates]
-    memory, rate = best_pair(case, pairs, gossip, seeds.tuning[: sizes.tuning])
+    memory, rate = best_pair(case, pairs, gossip, seeds.tuning)
     problems = [case.make(seed) for seed in seeds.judging]
     players = contenders() | {BEST: fb.FedExp3(rate, EXPLORATION, memory=memory)}
     regret, uniform = judged(case, problems, players, gossip, seeds.judging[0])
