@@ -30,7 +30,7 @@ SECTION: dict[str, Any] = {
 
 AWAITED = {"suite", "moving", "leaderboard", "live", "robustness"}
 """Parts that take a GPU or long, and whose last run is older than what pages must say of them, or
-than the draws of today: `bernoulli` and `heterogeneous` draw other coins since."""
+than the draws of today: `bernoulli`, `fixed_activation`, `heterogeneous` draw other coins now."""
 
 UNTOLD = {
     *("figure1", "figure1_older", "figure2", "figure2_older", "figure2_generated"),
