@@ -43,7 +43,7 @@ PAGES = (
     *(ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))),
     *sorted((ROOT / "benchmarks").glob("*.md")),
 )
-FIELDS = ("name", "title", "command", "paragraphs", "tables", "versions")
+FIELDS = ("name", "title", "command", "paragraphs", "tables", "versions", "seconds", "draws")
 OLDER = "--xla_cpu_max_isa=SSE4_2"
 """XLA held to the instructions of older processors."""
 KEPT_AS = {
@@ -107,12 +107,20 @@ def body(place: re.Match[str], kept: Kept) -> str:
     else:
         found = table_of(section, name, place["title"])
         said = markdown(found["columns"], found["rows"], found["note"])
-    return f"{said}\nBy `{section['command']}`, on {machine_of(section)}.\n"
+    return f"{said}\nBy `{section['command']}`, on {machine_of(section)}{time_of(section)}.\n"
 
 
 def machine_of(section: Mapping[str, Any]) -> str:
     """What a section was computed on, in a few words."""
     return "{device}, JAX {jax}".format(**section["versions"])
+
+
+def time_of(section: Mapping[str, Any]) -> str:
+    """How long a section took, in a few words; nothing where that is not kept."""
+    if not section.get("seconds"):
+        return ""
+    minutes, seconds = divmod(round(sum(section["seconds"].values())), 60)
+    return f", in {f'{minutes} min ' if minutes else ''}{seconds} s"
 
 
 def table_of(section: Mapping[str, Any], name: str, title: str) -> dict[str, Any]:
@@ -329,7 +337,9 @@ def keep(file: Path) -> str | None:
     name = KEPT_AS.get(made)
     if name is None:
         return None
-    said = json.dumps({field: section[field] for field in FIELDS}, indent=1)
+    if section.get("resumed"):  # what it took before it was stopped is not known
+        del section["seconds"]
+    said = json.dumps({field: section[field] for field in FIELDS if field in section}, indent=1)
     (KEPT / f"{name}.json").write_text(said + "\n", encoding="utf-8")
     if name == section["name"]:
         for stem, *_ in section["pictures"]:

@@ -11,6 +11,7 @@ import pytest
 
 from fedbandits.engine.preparation import prepare
 from fedbandits.experiments import leaderboard, suite
+from fedbandits.experiments.drawn import changed, digests
 from fedbandits.experiments.section import versions
 from fedbandits.results.communication import communication
 from tests.pages.source import name_of
@@ -27,8 +28,15 @@ SECTION: dict[str, Any] = {
     "tables": [{"title": "T", "columns": ["a", "b"], "rows": [["x", "1"]], "note": "Read so."}],
 }
 
-AWAITED: set[str] = set()
-"""Parts that take a GPU, and whose last run is older than what pages must say of them."""
+AWAITED = {"suite", "moving", "leaderboard", "live", "robustness"}
+"""Parts that take a GPU or long, and whose last run is older than what pages must say of them, or
+than the draws of today: `bernoulli`, `fixed_activation`, `heterogeneous` draw other coins now."""
+
+UNTOLD = {
+    *("figure1", "figure1_older", "figure2", "figure2_older", "figure2_generated"),
+    *("theory", "theory_older", "horizons", "linear", "leaks", "cdn"),
+}
+"""Kept before sections told what seeds draw; the families they play have not changed since."""
 
 
 def test_a_page_is_filled_and_filled_again() -> None:
@@ -41,6 +49,34 @@ def test_a_page_is_filled_and_filled_again() -> None:
     assert "old" not in once
     assert FILL["filled"](once, {"suite": SECTION}) == once
     assert FILL["filled"](once, {}) == once
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        ({"play": 250.4}, ", in 4 min 10 s."),
+        ({"play": 30.2, "draw": 1.6}, ", in 32 s."),
+        ({"play": 3600.0}, ", in 60 min 0 s."),
+        ({}, "JAX 0.9."),
+    ],
+)
+def test_a_page_says_how_long_it_took_where_that_is_kept(
+    seconds: dict[str, float], told: str
+) -> None:
+    page = "<!-- findings: suite -->\n<!-- end -->"
+    text = FILL["filled"](page, {"suite": SECTION | {"seconds": seconds}})
+    assert f"on 2 × abacus, JAX 0.9{told.removeprefix('JAX 0.9')}\n" in text
+
+
+def test_times_and_draws_are_kept_but_no_time_of_what_was_stopped(folder: Path) -> None:
+    told = {"seconds": {"play": 61.0}, "draws": {"bernoulli": "01234567"}}
+    for resumed in (False, True):
+        (folder / "suite.json").write_text(json.dumps(SECTION | told | {"resumed": resumed}))
+        FILL["main"](folder)
+        kept = json.loads((folder / "kept" / "suite.json").read_text())
+        assert kept["draws"] == told["draws"]
+        assert ("seconds" in kept) != resumed
+        assert (", in 1 min 1 s." in (folder / "page.md").read_text()) != resumed
 
 
 def test_what_is_not_there_is_named() -> None:
@@ -204,8 +240,8 @@ def test_every_kept_result_is_on_a_page() -> None:
 
 
 def current(name: str, kept: dict[str, Any]) -> bool:
-    """Whether a part is kept and says what it must."""
-    if name not in kept:
+    """Whether a part is kept, stands on the draws of today and says what it must."""
+    if name not in kept or not same_draws(name, kept[name]):
         return False
     said = " ".join(kept[name]["paragraphs"])
     if name == "suite":
@@ -213,6 +249,37 @@ def current(name: str, kept: dict[str, Any]) -> bool:
     if name == "leaderboard":
         return leaderboard.IN_VIEW in said and kept_bytes(kept[name]) == counted_bytes()
     return True
+
+
+def same_draws(name: str, section: dict[str, Any]) -> bool:
+    """Whether seeds draw what they drew for a section, as far as it tells."""
+    if "draws" not in section:
+        return name in UNTOLD
+    return not changed(section["draws"])
+
+
+def test_what_stands_on_other_draws_is_awaited() -> None:
+    now = digests()
+    said = SECTION | {"paragraphs": [suite.IN_VIEW]}
+    assert current("suite", {"suite": said | {"draws": now}})
+    for family in now:
+        assert not current("suite", {"suite": said | {"draws": now | {family: "0" * 8}}})
+    # A family that is new makes nothing old, and one that is gone does.
+    older = {family: found for family, found in now.items() if family != "linear"}
+    assert current("suite", {"suite": said | {"draws": older}})
+    assert not current("suite", {"suite": said | {"draws": now | {"gone": "0" * 8}}})
+    # Who tells nothing is old, but for those that are known.
+    assert not current("suite", {"suite": said})
+    assert current("figure1", {"figure1": SECTION})
+    assert not current("figure1", {"figure1": SECTION | {"draws": now | {"linear": "0" * 8}}})
+
+
+def test_who_tells_its_draws_is_off_the_list_of_those_that_do_not() -> None:
+    kept = FILL["all_kept"]()
+    assert {name for name in UNTOLD if "draws" in kept[name]} == set()
+    assert {*AWAITED, *UNTOLD} <= set(FILL["KEPT_AS"].values())
+    drawn = {name for name in FILL["KEPT_AS"].values() if name in kept} - UNTOLD
+    assert {name for name in drawn if not same_draws(name, kept[name])} <= AWAITED
 
 
 def kept_bytes(section: dict[str, Any]) -> dict[str, str]:
@@ -234,12 +301,13 @@ def counted_bytes() -> dict[str, str]:
 
 @pytest.mark.slow
 def test_parts_beyond_the_paper_say_what_they_must() -> None:
-    """That the default was chosen in view of these families, and bytes as they are counted now.
+    """That the default was chosen in view of these families, bytes as they are counted now, and
+    losses as they are drawn now.
 
     A part that was run anew comes off the list of those that are awaited.
     """
     kept = FILL["all_kept"]()
-    parts = {*("suite", "moving", "leaderboard", "horizons", "linear", "figure2_generated")}
+    parts = set(FILL["KEPT_AS"].values())
     assert {name for name in parts if not current(name, kept)} == AWAITED
 
 

@@ -18,7 +18,7 @@ from fedbandits import tuning
 from fedbandits.algorithms.base import Setting
 from fedbandits.engine import several_draws
 from fedbandits.engine.batch import alike
-from fedbandits.experiments import Options, moving, moving_cases
+from fedbandits.experiments import Options, moving, moving_cases, moving_picture
 from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.measure import mean_ratio
 from fedbandits.experiments.moving import BEST, FOREVER, PLAIN, TRACKER, Played
@@ -128,7 +128,7 @@ def test_words_and_tables_by_hand() -> None:
     assert "pays 1.20 times what the best pair" in first
     assert f"{PLAIN}, which never forgets, pays 4.00 times it." in first
     assert "pays 1.00 times what" in second  # sqrt(1/2 · 2)
-    assert "at most 2.00 times (c, ring; goal 1.6: missed by 0.40)" in second
+    assert "at most 2.00 times (c, ring, 95%: 1.98 to 2.02; goal 1.6: missed by 0.40)" in second
     assert "FedExp3() itself pays 1.58 times" in second  # sqrt(10/8 · 10/5)
     assert "at most 2.00 times (c, ring)." in second
     verdict = moving.verdict_table(moving_ones, still)
@@ -150,21 +150,83 @@ def test_what_has_no_ratio_misses_its_goal() -> None:
     assert math.isnan(mean_ratio([(np.zeros(3), np.ones(3))]).mean)
 
 
-def test_the_picture_is_readable() -> None:
+def test_the_picture_shows_all_three_goals() -> None:
     import matplotlib.pyplot as plt
 
-    figure = moving.draw(*found())
+    figure = moving_picture.draw(*found(stays=5, worst=20))
     figure.canvas.draw()
-    ax = figure.axes[0]
-    legend = ax.get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == [PLAIN, TRACKER]
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["1.5", "2", "3"]
-    containers: list[Any] = ax.containers
-    at = [(each.lines[0].get_xdata()[0], each.lines[0].get_ydata()[0]) for each in containers]
-    assert at == [pytest.approx((1.0, 4.0)), pytest.approx((1.1, 1.2))]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [PLAIN, TRACKER]
+    for ax, goal, at in zip(figure.axes, (1.25, 1.6), (1.0, 2.0), strict=True):
+        assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+        containers: list[Any] = ax.containers
+        points = [
+            (each.lines[0].get_xdata()[0], each.lines[0].get_ydata()[0]) for each in containers
+        ]
+        assert points == [pytest.approx((1.0, 4.0)), pytest.approx((at, 1.2))]
+        dashed: list[Any] = [line for line in ax.lines if line.get_linestyle() == "--"]
+        assert [dashed[0].get_ydata()[0], dashed[1].get_xdata()[0]] == [1.3, goal]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["1.5", "2", "3"]
     plt.close(figure)
+
+
+def test_both_trades_are_lines_of_the_picture() -> None:
+    """Through every weight of remembering forever, and through every memory, in order."""
+    import matplotlib.pyplot as plt
+
+    moving_ones, still = (
+        [each._replace(regret=everyone(each)) for each in part] for part in found()
+    )
+    figure = moving_picture.draw(moving_ones, still)
+    for ax, beside in zip(figure.axes, ("mean", "largest"), strict=True):
+        every: list[Any] = list(ax.lines)
+        lines = [line for line in every if len(line.get_xdata()) > 2]
+        for line, curve in zip(lines, moving.curves().values(), strict=True):
+            ys = [moving.ratio(moving_ones, label, BEST).mean for label in curve]
+            xs = [
+                moving.ratio(still, label, PLAIN).mean
+                if beside == "mean"
+                else moving.largest(still, label, PLAIN)[0].mean
+                for label in curve
+            ]
+            assert [*line.get_xdata()] == xs
+            assert [*line.get_ydata()] == ys
+        told = [text.get_text() for text in ax.texts]
+        assert told == [each for curve in moving.curves().values() for each in curve.values()]
+    assert len(figure.legends[0].get_texts()) == 5
+    plt.close(figure)
+
+
+def everyone(each: Played) -> dict[str, Any]:
+    """Regret of every contender, each larger than that of the one before."""
+    rising = {
+        label: each.regret[BEST] * (1 + i / 10) for i, label in enumerate(moving.contenders())
+    }
+    return rising | {BEST: each.regret[BEST]}
+
+
+def test_the_tracker_s_own_trade_is_played_and_told() -> None:
+    weights: dict[str, Any] = {
+        label: player.forever
+        for label, player in moving.contenders().items()
+        if isinstance(player, fb.TrackingFedExp3)
+    }
+    assert sorted(weights.values()) == [0.2, fb.TrackingFedExp3().forever, 0.99, 0.999, 0.9999]
+    first, *more = moving.curves()["TrackingFedExp3(forever=...)"]
+    assert sorted(weights, key=lambda label: weights[label]) == [first, *more]
+    moving_ones, still = found()
+    assert moving.trade(moving_ones, still) == []
+
+    def with_less(part: list[Played], factor: float) -> list[Played]:
+        return [
+            each._replace(regret=each.regret | {first: factor * each.regret[PLAIN]})
+            for each in part
+        ]
+
+    (words,) = moving.trade(with_less(moving_ones, 0.3), with_less(still, 1.5))
+    assert "are 1.20, 1.50 and 1.50 with 0.2; 1.20, 1.10 and 1.10 with 0.95" in words
+    assert words.endswith("all three goals are met with 0.95.")
+    (words,) = moving.trade(with_less(found(tracks=20)[0], 0.3), with_less(still, 1.5))
+    assert words.endswith("all three goals are met with none of these.")
 
 
 SMALL = Case(
@@ -222,9 +284,10 @@ def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
     memories, rates = (20.0, FOREVER), (1e-6, 1.0, 2.0)
     still = replace(SMALL, changes=None)
     sizes = moving.Sizes((SMALL,), (still,), 3, 2, memories, rates)
-    seeds = fresh_seeds(1, 3)
+    seeds = fresh_seeds(1, 3, sizes.tuning)
     [moves], [stays] = moving.play(sizes, seeds, KeptCells(tmp_path, "moving"))
-    assert sorted(tuned) == sorted([*seeds.tuning[:2]] * 2)
+    assert sorted(tuned) == sorted([*seeds.tuning] * 2)
+    assert len(seeds.tuning) == 2
     assert sorted(judged) == sorted([*seeds.judging] * 2)
     # Gaps of 0.8 and four stretches of about 60 rounds: who forgets is far ahead, and learns.
     assert moves.memory == 20
@@ -262,5 +325,8 @@ def test_quick_writes_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_quick_is_of_both_kinds_and_small() -> None:
     sizes = moving.quick()
-    assert (len(sizes.moving), len(sizes.still)) == (2, 2)
+    assert (len(sizes.moving), len(sizes.still)) == (5, 2)
+    assert [case.family for case in sizes.moving] == [
+        *("4 switches", "drift, agents disagree", "turns of 100", "one change", "newcomer"),
+    ]
     assert all(c.horizon * c.network.agents * c.arms < 50_000 for c in moving_cases.few())

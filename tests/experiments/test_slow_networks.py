@@ -25,10 +25,10 @@ def test_the_long_runs_are_judged() -> None:
     cases += [case("star", 240, 99, 99), case("star", 960, 18, 14)]
     (words,) = slow_networks.findings(cases)
     assert words.startswith("At T = 960 on path and star")
-    assert "up to 2.00 times" in words
-    assert "the default up to 1.40 times (goal 1.5: met)" in words
+    assert "the small-loss rate pays up to 2.00 times (95%: 2.00 to 2.00) what" in words
+    assert "the default up to 1.40 times (95%: 1.40 to 1.40; goal 1.5: met)" in words
     worse = [*cases[:3], case("star", 960, 18, 16)]
-    assert "1.60 times (goal 1.5: missed)" in slow_networks.findings(worse)[0]
+    assert "1.60 times (95%: 1.60 to 1.60; goal 1.5: missed)" in slow_networks.findings(worse)[0]
     rows = slow_networks.long_table(cases).rows
     assert [row[0] for row in rows][1::2] == ["path, T = 960", "star, T = 960"]
     assert (rows[1][3], rows[1][5]) == ("2.00", "1.30")

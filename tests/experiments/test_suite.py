@@ -54,6 +54,28 @@ def test_what_is_chosen_on_is_not_judged_on(seed: int) -> None:
     seeds, after = suite.fresh_seeds(seed, 20), suite.fresh_seeds(seed + 1, 20)
     assert not set(seeds.tuning) & set(seeds.judging)
     assert not {*seeds.tuning, *seeds.judging} & {*after.tuning, *after.judging}
+    few = suite.fresh_seeds(seed, 20, 5)
+    assert (list(few.tuning), few.judging) == (list(seeds.tuning[:5]), seeds.judging)
+
+
+def test_there_are_draws_enough_for_the_largest_ratio() -> None:
+    assert suite.FULL.runs >= 80
+    assert suite.FULL.tuning <= suite.FULL.runs
+
+
+def test_the_worst_case_is_told_with_its_interval() -> None:
+    worst = case(default=12, best=10, authors=30)
+    changing = case("5 switching", default=3, authors=0, best=0)
+    found = suite.ratio(worst, DEFAULT)
+    assert found.low < found.mean < found.high
+    (words,) = suite.findings([worst, changing])
+    assert f"1.20 times (1 paper, grid, 95%: {found.low:.2f} to {found.high:.2f}; goal 1.3" in words
+    assert "+0.03 of uniform play's (5 switching, grid, 95%: 0.03 to 0.03; goal 0.1" in words
+    with_all = [
+        each._replace(regret=each.regret | {"small_loss": each.regret[BEST] + 1})
+        for each in (worst, changing)
+    ]
+    assert f"Of 10 draws: {suite.WHY_SO_MANY}" in suite.verdict_table(with_all).note
 
 
 def test_all_contenders_explore_alike() -> None:

@@ -365,7 +365,7 @@ def findings(
             f"γ_T is {gamma:.2f}.",
             f"{network}, crossover. BlockGossip() {_beats(crossed.theorem, longest)} FedExp3 with "
             f"the theorem's schedule, and {_beats(crossed.default, longest)} FedExp3(), with its "
-            f"small-loss rate: regret {played.regret[ANYTIME][-1].mean():,.1f} against "
+            f"default rate: regret {played.regret[ANYTIME][-1].mean():,.1f} against "
             f"{played.regret[DEFAULT][-1].mean():,.1f} at T = {longest:,}, growing there with "
             f"exponents {slope[ANYTIME, 'last two'].mean:.2f} and "
             f"{slope[DEFAULT, 'last two'].mean:.2f}. {_short(played, crossed)}",

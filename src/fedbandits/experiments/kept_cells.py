@@ -16,7 +16,7 @@ import numpy as np
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.files import atomic_path
 
-from .section import Options
+from .section import Options, cells_folder
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -88,12 +88,12 @@ def kept_cells(options: Options, part: str, about: Any) -> KeptCells:
         about: what decides the numbers beside the options.
     """
     known = [_code(), options.command(part), describe(about)]
-    return KeptCells(_folder(options, part), known)
+    return KeptCells(cells_folder(options, part), known)
 
 
 def forget_cells(options: Options, part: str) -> None:
     """Remove what is kept of a part, which is done."""
-    shutil.rmtree(_folder(options, part), ignore_errors=True)
+    shutil.rmtree(cells_folder(options, part), ignore_errors=True)
 
 
 @functools.cache
@@ -103,7 +103,3 @@ def _code() -> str:
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()
-
-
-def _folder(options: Options, part: str) -> Path:
-    return options.out / f".{part}-cells"

@@ -23,12 +23,11 @@ from .figure1 import EXPLORATION
 from .kept_cells import KeptCells, forget_cells, kept_cells
 from .measure import Interval, in_threads, interval, mean_ratio, span
 from .moving_cases import Case
-from .section import Options, Picture, Section, Table
+from .section import Options, Section, Table
 from .suite import Seeds, fresh_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from fedbandits.algorithms import AnyAlgorithm
 
@@ -46,13 +45,44 @@ GOAL_MOVING, GOAL_STILL, GOAL_OF_ONE = 1.3, 1.25, 1.6
 FedExp3() where it stays, and the largest of the latter."""
 
 
+SHARING = "SharingFedExp3()"
+REMEMBERING = (0.2, 0.99, 0.999, 0.9999)
+"""The tracker's weights of remembering forever, beside its default: what it trades for what."""
+KEEPING = (100, 300, 1000, 3000)
+"""Single memories, in rounds: the same trade without a choice among them."""
+
+
 def contenders() -> dict[str, AnyAlgorithm]:
     """Who plays as it comes, the same in all cases; one more is one more line."""
     return {
         PLAIN: fb.FedExp3(),
         TRACKER: fb.TrackingFedExp3(),
-        "SharingFedExp3()": fb.SharingFedExp3(),
-        **{f"FedExp3(memory={m})": fb.FedExp3(memory=m) for m in (100, 300, 1000, 3000)},
+        **{_remembering(w): fb.TrackingFedExp3(forever=w) for w in REMEMBERING},
+        SHARING: fb.SharingFedExp3(),
+        **{_keeping(m): fb.FedExp3(memory=m) for m in KEEPING},
+    }
+
+
+def _remembering(forever: float) -> str:
+    return f"TrackingFedExp3(forever={forever:g})"
+
+
+def _keeping(memory: int) -> str:
+    return f"FedExp3(memory={memory})"
+
+
+def curves() -> dict[str, dict[str, str]]:
+    """Two trades of following for staying, by name: their contenders in order, by what is told.
+
+    Example:
+        >>> [list(curve.values()) for curve in curves().values()]
+        [['0.2', '0.95', '0.99', '0.999', '0.9999'], ['100', '300', '1,000', '3,000', '∞']]
+    """
+    weights = {_remembering(w): w for w in REMEMBERING} | {TRACKER: fb.TrackingFedExp3().forever}
+    ordered = sorted(weights, key=lambda label: weights[label])
+    return {
+        "TrackingFedExp3(forever=...)": {label: f"{weights[label]:g}" for label in ordered},
+        "FedExp3(memory=...)": {_keeping(m): f"{m:,}" for m in KEEPING} | {PLAIN: "∞"},
     }
 
 
@@ -112,9 +142,11 @@ class Played(NamedTuple):
 
 def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """Play and judge; writes `moving.csv` and `moving` as .png, .pdf and .svg."""
+    from . import moving_picture  # which draws what is here
+
     sizes = sizes or (quick() if options.quick else full())
     sizes = replace(sizes, draws=options.runs or sizes.draws)
-    seeds = fresh_seeds(options.seed, sizes.draws)
+    seeds = fresh_seeds(options.seed, sizes.draws, sizes.tuning)
     count = len(sizes.memories) * len(sizes.rates)
     section = Section(
         "moving",
@@ -127,7 +159,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
             f"{len(sizes.rates)} from {sizes.rates[0]:g} to {sizes.rates[-1]:g}",
             "exploration": f"{EXPLORATION}, the same throughout",
             "seeds": f"{sizes.draws} draws of the losses and agents to judge, seeds "
-            f"{seeds.judging[0]} on; {len(seeds.tuning[: sizes.tuning])} others to choose the "
+            f"{seeds.judging[0]} on; {len(seeds.tuning)} others to choose the "
             f"pair, seeds {seeds.tuning[0]} on",
         },
     )
@@ -137,7 +169,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
         moving, still = play(sizes, seeds, kept)
     section.add_csv(options.out, "moving.csv", frame(moving + still))
     section.tables += [verdict_table(moving, still), moving_table(moving), still_table(still)]
-    section.add_picture(options.out, draw(moving, still), PICTURE)
+    section.add_picture(options.out, moving_picture.draw(moving, still), moving_picture.PICTURE)
     section.paragraphs += findings(moving, still)
     forget_cells(options, "moving")
     return section
@@ -163,7 +195,7 @@ def play_case(case: Case, sizes: Sizes, seeds: Seeds) -> Played:
     """Choose the best pair on some draws, and judge it with all contenders on others."""
     gossip = fb.gossip.max_degree(case.network)
     pairs = [(m, r) for m in (sizes.memories if case.moves else (FOREVER,)) for r in sizes.rates]
-    memory, rate = best_pair(case, pairs, gossip, seeds.tuning[: sizes.tuning])
+    memory, rate = best_pair(case, pairs, gossip, seeds.tuning)
     problems = [case.make(seed) for seed in seeds.judging]
     players = contenders() | {BEST: fb.FedExp3(rate, EXPLORATION, memory=memory)}
     regret, uniform = judged(case, problems, players, gossip, seeds.judging[0])
@@ -235,10 +267,10 @@ def ratio(played: Sequence[Played], label: str, beside: str) -> Interval:
     return mean_ratio([(each.regret[label], each.regret[beside]) for each in played])
 
 
-def largest(played: Sequence[Played], label: str, beside: str) -> tuple[float, Case]:
-    """The largest of the ratios, and where."""
-    found = {each.case: ratio([each], label, beside).mean for each in played}
-    case = max(found, key=lambda c: math.inf if math.isnan(found[c]) else found[c])
+def largest(played: Sequence[Played], label: str, beside: str) -> tuple[Interval, Case]:
+    """The largest of the ratios, and where; one that is no number is larger than all."""
+    found = {each.case: ratio([each], label, beside) for each in played}
+    case = max(found, key=lambda c: math.inf if math.isnan(found[c].mean) else found[c].mean)
     return found[case], case
 
 
@@ -262,18 +294,19 @@ def frame(played: Sequence[Played]) -> pd.DataFrame:
 def verdict_table(moving: Sequence[Played], still: Sequence[Played]) -> Table:
     """The goals, for every contender."""
     rows = []
-    for label in _labels(moving):
+    for label in labels(moving):
         tracks, stays = ratio(moving, label, BEST), ratio(still, label, PLAIN)
+        most = largest(still, label, PLAIN)[0]
         rows.append(
             (
                 label,
                 *(f"{tracks.mean:.2f}", span(tracks.low, tracks.high)),
-                f"{largest(moving, label, BEST)[0]:.2f}",
+                f"{largest(moving, label, BEST)[0].mean:.2f}",
                 *(f"{stays.mean:.2f}", span(stays.low, stays.high)),
-                f"{largest(still, label, PLAIN)[0]:.2f}",
+                *(f"{most.mean:.2f}", span(most.low, most.high)),
             )
         )
-    columns = ("player", "moving", "95%", "largest", "staying", "95%", "largest")
+    columns = ("player", "moving", "95%", "largest", "staying", "95%", "largest", "95%")
     note = (
         "Geometric means of ratios of regret, and the largest. Moving: above the best sequence of "
         "arms, over that of the best pair (memory, constant rate) of each case. Staying: above the "
@@ -343,22 +376,45 @@ def findings(moving: Sequence[Played], still: Sequence[Played]) -> list[str]:
     most_still, where_still = largest(still, TRACKER, PLAIN)
     plain, memoryless = ratio(moving, PLAIN, BEST), ratio(still, PLAIN, BEST)
     most_plain, where_plain = largest(still, PLAIN, BEST)
-    good = [label for label in _labels(moving) if meets_all(moving, still, label)]
+    good = [label for label in labels(moving) if meets_all(moving, still, label)]
     return [
         f"Where the best arm moves, {TRACKER} pays {tracks.mean:.2f} times what the best pair "
         "(memory, constant rate) of each case pays, in regret above the best sequence (geometric "
         f"mean of {len(moving)} cases, 95%: {span(tracks.low, tracks.high)}; goal {GOAL_MOVING}: "
-        f"{verdict(tracks.mean, GOAL_MOVING)}), at most {most_moving:.2f} times "
+        f"{verdict(tracks.mean, GOAL_MOVING)}), at most {most_moving.mean:.2f} times "
         f"({where_moving.name}). {PLAIN}, which never forgets, pays {plain.mean:.2f} times it.",
         f"Where it stays, {TRACKER} pays {stays.mean:.2f} times what {PLAIN} pays (geometric mean "
         f"of {len(still)} cases, 95%: {span(stays.low, stays.high)}; goal {GOAL_STILL}: "
-        f"{verdict(stays.mean, GOAL_STILL)}), at most {most_still:.2f} times ({where_still.name}; "
-        f"goal {GOAL_OF_ONE}: {verdict(most_still, GOAL_OF_ONE)}). {PLAIN} itself pays "
-        f"{memoryless.mean:.2f} times what the best constant of each case pays, at most "
-        f"{most_plain:.2f} times ({where_plain.name}).",
+        f"{verdict(stays.mean, GOAL_STILL)}), at most {most_still.mean:.2f} times "
+        f"({where_still.name}, 95%: {span(most_still.low, most_still.high)}; goal {GOAL_OF_ONE}: "
+        f"{verdict(most_still.mean, GOAL_OF_ONE)}). {PLAIN} itself pays {memoryless.mean:.2f} "
+        "times what the best constant of each case pays, at most "
+        f"{most_plain.mean:.2f} times ({where_plain.name}).",
+        *trade(moving, still),
         f"All three goals are met by {', '.join(good)}."
         if good
         else "None of those compared meets all three goals.",
+    ]
+
+
+def trade(moving: Sequence[Played], still: Sequence[Played]) -> list[str]:
+    """What the tracker's weight of remembering forever trades for what, from end to end."""
+    played = labels(moving)
+    weights = {
+        label: told for label, told in next(iter(curves().values())).items() if label in played
+    }
+    if len(weights) < 2:
+        return []
+    told = [
+        f"{ratio(moving, label, BEST).mean:.2f}, {ratio(still, label, PLAIN).mean:.2f} and "
+        f"{largest(still, label, PLAIN)[0].mean:.2f} with {told}"
+        for label, told in weights.items()
+    ]
+    good = [told for label, told in weights.items() if meets_all(moving, still, label)]
+    return [
+        "Its weight of remembering forever trades one for the other. The three numbers, moving, "
+        f"staying and the largest staying, are {'; '.join(told)}: all three goals are met with "
+        f"{', '.join(good) or 'none of these'}."
     ]
 
 
@@ -367,7 +423,7 @@ def meets_all(moving: Sequence[Played], still: Sequence[Played], label: str) -> 
     return (
         ratio(moving, label, BEST).mean <= GOAL_MOVING
         and ratio(still, label, PLAIN).mean <= GOAL_STILL
-        and largest(still, label, PLAIN)[0] <= GOAL_OF_ONE
+        and largest(still, label, PLAIN)[0].mean <= GOAL_OF_ONE
     )
 
 
@@ -383,7 +439,8 @@ def verdict(found: float, goal: float) -> str:
     return "met" if found <= goal else f"missed by {found - goal:.2f}"
 
 
-def _labels(played: Sequence[Played]) -> list[str]:
+def labels(played: Sequence[Played]) -> list[str]:
+    """Who is compared with the best pair, in order."""
     return [label for label in played[0].regret if label != BEST]
 
 
@@ -401,52 +458,3 @@ def _rounds(memory: float) -> str:
 
 def _listed(memories: Sequence[float]) -> str:
     return ", ".join(_rounds(memory) for memory in memories)
-
-
-PICTURE = Picture(
-    "moving",
-    "What following a best arm that moves is worth, and what being ready for it costs where it "
-    "stays. Up: regret above the best sequence over that of the best pair (memory, constant rate) "
-    "of each case. Right: regret above the best arm over that of FedExp3(), which never forgets. "
-    "Geometric means over cases, bars 95%, over draws of the losses. The line: from the shortest "
-    "memory to one without end. Dashed: the goals, met by who lies below and to the left.",
-    "One point for each contender: its ratio where the best arm stays to the right, where it moves "
-    "upwards.",
-)
-TICKS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100)
-"""Of ratios, on log axes that may be short."""
-
-
-def draw(moving: Sequence[Played], still: Sequence[Played]) -> Figure:
-    """The trade-off, a point for each contender."""
-    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
-
-    ax = new_axes()
-    points = {
-        label: (ratio(still, label, PLAIN), ratio(moving, label, BEST)) for label in _labels(moving)
-    }
-    memories = [points[label] for label in points if label.startswith("FedExp3(memory")]
-    curve = [(x.mean, y.mean) for x, y in [*memories, points[PLAIN]]]
-    ax.plot(*zip(*curve, strict=True), color="0.7", lw=1, zorder=0)
-    for i, (label, (x, y)) in enumerate(points.items()):
-        ax.errorbar(
-            x.mean,
-            y.mean,
-            yerr=np.maximum([[y.mean - y.low], [y.high - y.mean]], 0),
-            xerr=np.maximum([[x.mean - x.low], [x.high - x.mean]], 0),
-            fmt="osD^vPX*"[i % 8],
-            ms=5,
-            color=COLOURS[i % len(COLOURS)],
-            label=label,
-        )
-    ax.axhline(GOAL_MOVING, color="0.5", ls="--", lw=0.8, zorder=0)
-    ax.axvline(GOAL_STILL, color="0.5", ls="--", lw=0.8, zorder=0)
-    plain_log(ax)
-    for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-        shown = [tick for tick in TICKS if limits[0] <= tick <= limits[1]]
-        axis.set_ticks(shown, [f"{tick:g}" for tick in shown])
-        axis.set_ticks([], minor=True)
-    ax.set_xlabel("the best arm stays: regret / FedExp3()'s")
-    ax.set_ylabel("it moves: regret / best pair's")
-    legend_below(ax)
-    return figure_of(ax)

@@ -165,6 +165,9 @@ def few() -> tuple[Case, ...]:
         Case(
             "drift, agents disagree", _net.ring(6), 3, 1200, partial(_drift, spread=0.2), parts=12
         ),
+        Case("turns of 100", _net.complete(4), 3, 600, partial(_turns, period=100), changes=5),
+        Case("one change", _net.path(4), 3, 600, partial(_switches, changes=1), changes=1),
+        Case("newcomer", _net.star(4), 3, 600, _newcomer, changes=1),
         Case("agents disagree", _net.star(9), 4, 1200, fb.problems.heterogeneous),
         Case("ladder, alone", _net.complete(1), 4, 1200, partial(_coins, _ladder)),
     )

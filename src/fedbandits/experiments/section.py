@@ -19,6 +19,8 @@ from fedbandits.config.replacing import FIX
 from fedbandits.data import default_release
 from fedbandits.results.plots import save_figure
 
+from .drawn import digests
+
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
@@ -123,6 +125,9 @@ class Section:
         settings: configuration and seeds, by name.
         seconds: wall time by step.
         versions: software and machine.
+        draws: digests of what seeds draw, by family of losses: numbers of other draws are old.
+        resumed: whether some of it was played before, by a run that was stopped: `seconds` are then
+            not all it took.
         files: names of the files written.
     """
 
@@ -135,6 +140,8 @@ class Section:
     settings: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    draws: dict[str, str] = field(default_factory=dict)
+    resumed: bool = False
     files: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -173,18 +180,25 @@ class Section:
     def save(self, out: Path) -> Path:
         """Write the section beside its files, so that a report can be made of several."""
         self.versions = self.versions or versions()
+        self.draws = self.draws or digests()
         target = out / f"{self.name}.json"
         with atomic_path(target) as file:
             file.write_text(json.dumps({"format": FORMAT} | asdict(self)), encoding="utf-8")
         return target
 
 
+def cells_folder(options: Options, part: str) -> Path:
+    """Where a part keeps the cells that it has played, until it is done."""
+    return options.out / f".{part}-cells"
+
+
 def run_part(name: str, play: Callable[[Options], Section], options: Options) -> Section:
     """Play one part and save it; all of its time is counted."""
     # Until it is done there is no section: a report must not pair old tables with new pictures.
     (options.out / f"{name}.json").unlink(missing_ok=True)
-    began = perf_counter()
+    kept, began = cells_folder(options, name).exists(), perf_counter()
     section = play(options)
+    section.resumed = kept
     rest = perf_counter() - began - sum(section.seconds.values())
     section.seconds["reading, drawing and writing"] = rest
     if options.quick:

@@ -179,9 +179,13 @@ def findings(cases: list[Case]) -> list[str]:
     """The worst of the long runs, in words made from the numbers."""
     longest = cases[-1].family  # of each network the short run comes first
     last = [case for case in cases if case.family == longest]
-    old, new = (max(ratio(case, label).mean for case in last) for label in (SMALL_LOSS, DEFAULT))
+    old, new = (
+        max((ratio(case, label) for case in last), key=lambda found: found.mean)
+        for label in (SMALL_LOSS, DEFAULT)
+    )
     return [
         f"At {longest} on path and star, where agents disagree, the small-loss rate pays up to "
-        f"{old:.2f} times what the best constant pays, the default up to {new:.2f} times (goal "
-        f"{GOAL_LONG}: {'met' if new <= GOAL_LONG else 'missed'})."
+        f"{old.mean:.2f} times (95%: {span(old.low, old.high)}) what the best constant pays, the "
+        f"default up to {new.mean:.2f} times (95%: {span(new.low, new.high)}; goal {GOAL_LONG}: "
+        f"{'met' if new.mean <= GOAL_LONG else 'missed'})."
     ]

@@ -40,6 +40,12 @@ IN_VIEW = (
 )
 """Said with the findings, so that no page has them without it."""
 
+WHY_SO_MANY = (
+    "of many ratios the largest is the one that luck favours most, and with 20 draws it was above "
+    "or below its goal by the coins alone."
+)
+"""Said where the draws are counted."""
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -52,7 +58,9 @@ class Sizes:
         cols: of the grid; all networks have as many agents as it.
         arms: K.
         horizon: T.
-        runs: draws of the losses, each with its own draw of the agents' randomness.
+        runs: draws of the losses to judge on, each with its own draw of the agents' randomness. The
+            verdict is on the largest of many ratios, which luck favours most: it takes many draws.
+        tuning: other draws to choose the constant on, no more than `runs`.
         again: runs of each draw when judging: locking in on the wrong arm is rare and costly.
         constants: learning rates of which the best is chosen for each case.
         families: by number and name.
@@ -63,6 +71,7 @@ class Sizes:
     arms: int
     horizon: int
     runs: int
+    tuning: int
     again: int
     constants: tuple[float, ...]
     families: tuple[str, ...]
@@ -78,8 +87,9 @@ FULL = Sizes(
     cols=6,
     arms=20,
     horizon=3000,
-    runs=20,
-    again=4,
+    runs=80,
+    tuning=40,
+    again=2,
     constants=tuple(float(rate) for rate in np.geomspace(0.003, 3, 13)),
     families=("1 paper", "2 fixed", "3 heterogeneous", "4 moderate", "5 switching", "6 far"),
 )
@@ -188,7 +198,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
 
     sizes = sizes or (QUICK if options.quick else FULL)
     runs, chosen = options.runs or sizes.runs, families(sizes)
-    seeds = fresh_seeds(options.seed, runs)
+    seeds = fresh_seeds(options.seed, runs, sizes.tuning)
     section = Section(
         "suite",
         "The suite: learning rates that need no tuning",
@@ -199,9 +209,10 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
             "families": "; ".join(f"{name}: {family.title}" for name, family in chosen.items()),
             "exploration": f"{EXPLORATION}, the same throughout",
             "default": f"{fb.FedExp3().learning_rate}",
-            "seeds": f"{runs} draws of the losses and agents to choose the constant, seeds "
-            f"{seeds.tuning[0]} on; {runs} others, {sizes.again} runs of each, to judge, seeds "
-            f"{seeds.judging[0]} on",
+            "seeds": f"{len(seeds.tuning)} draws of the losses and agents to choose the constant, "
+            f"seeds {seeds.tuning[0]} on; {runs} others, {sizes.again} runs of each, to judge, "
+            f"seeds {seeds.judging[0]} on",
+            "draws": f"{runs} to judge: {WHY_SO_MANY}",
         },
     )
     kept = kept_cells(options, "suite", [sizes, contenders()])
@@ -226,10 +237,20 @@ class Seeds(NamedTuple):
     judging: range
 
 
-def fresh_seeds(seed: int, runs: int) -> Seeds:
-    """Seeds for choosing and for judging, never the same."""
+def fresh_seeds(seed: int, runs: int, tuning: int | None = None) -> Seeds:
+    """Seeds for choosing and for judging, never the same.
+
+    Args:
+        seed: of all of them; no two of them share any.
+        runs: draws to judge on.
+        tuning: draws to choose on, no more than `runs`; as many by default.
+
+    Example:
+        >>> fresh_seeds(0, 20, 5)
+        Seeds(tuning=range(0, 5), judging=range(20, 40))
+    """
     first = 2 * seed * runs
-    return Seeds(range(first, first + runs), range(first + runs, first + 2 * runs))
+    return Seeds(range(first, first + runs)[:tuning], range(first + runs, first + 2 * runs))
 
 
 def play(chosen: Mapping[str, Family], seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Case]:
@@ -393,7 +414,8 @@ def verdict_table(cases: list[Case]) -> Table:
             )
         )
     columns = ("rate", "geometric mean", "95%", "largest ratio", "largest excess")
-    note = f"Goals: {GOAL}, {GOAL_OF_ONE:g} and {GOAL_ADVERSARIAL}."
+    draws = len(cases[0].uniform)
+    note = f"Goals: {GOAL}, {GOAL_OF_ONE:g} and {GOAL_ADVERSARIAL}. Of {draws} draws: {WHY_SO_MANY}"
     return Table("The verdict", columns, rows, note)
 
 
@@ -412,10 +434,11 @@ def findings(cases: list[Case]) -> list[str]:
     return [
         f"The default pays {mean.mean:.3f} times what the best constant of each case pays "
         f"(geometric mean, 95%: {span(mean.low, mean.high, 3)}; goal {GOAL}: "
-        f"{_met(met[0])}), at most {ratios.mean:.2f} times ({worst.family}, {worst.network}; goal "
-        f"{GOAL_OF_ONE:g}: {_met(met[1])}). Where the best arm changes, its regret "
-        f"less that of the constant 0.1 is at most {most.mean:+.2f} of uniform play's "
-        f"({above.family}, {above.network}; goal {GOAL_ADVERSARIAL}: {_met(met[2])}). {IN_VIEW}"
+        f"{_met(met[0])}), at most {ratios.mean:.2f} times ({worst.family}, {worst.network}, 95%: "
+        f"{span(ratios.low, ratios.high)}; goal {GOAL_OF_ONE:g}: {_met(met[1])}). Where the best "
+        f"arm changes, its regret less that of the constant 0.1 is at most {most.mean:+.2f} of "
+        f"uniform play's ({above.family}, {above.network}, 95%: {span(most.low, most.high)}; goal "
+        f"{GOAL_ADVERSARIAL}: {_met(met[2])}). {IN_VIEW}"
     ]
 
 
