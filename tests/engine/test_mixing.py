@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import gather_kernel, halo_form, linked_maximum, matrix_forms, mixing
+from fedbandits.engine import gather_kernel, linked_maximum, matrix_forms, mixing, row_form
 from fedbandits.engine.devices import spread
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
@@ -39,9 +39,8 @@ def accelerator() -> Iterator[None]:
         (fb.networks.grid(4, 5), matrix_forms.Dense),
         (fb.networks.complete(300), matrix_forms.Complete),
         (fb.networks.grid(20, 15), matrix_forms.Neighbours),
-        (fb.networks.random_geometric(1000, 0.08, seed=2), matrix_forms.Neighbours),
-        (fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert"), halo_form.Halos),
-        (fb.networks.random_geometric(3000, 0.06, seed=2, numbering="hilbert"), halo_form.Halos),
+        (fb.networks.random_geometric(1000, 0.08, seed=2), row_form.Rows),
+        (fb.networks.random_geometric(3000, 0.06, seed=2, numbering="hilbert"), row_form.Rows),
         (fb.networks.random_geometric(300, 0.6, seed=0), matrix_forms.Dense),
         (fb.networks.star(300), matrix_forms.Edges),
         (hub_graph(1500), matrix_forms.Edges),
@@ -62,15 +61,30 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
             np.testing.assert_array_equal(largest[..., v], values[..., linked[v]].max(axis=-1))
 
 
-@pytest.mark.parametrize("agents", [257, 272, 273])  # a last tile of one, full, of one again
-def test_halos_take_any_matrix_and_any_number_of_agents(agents: int) -> None:
-    """Weights that differ by direction, agents that hear nobody; runs beside each other."""
+@pytest.mark.parametrize(
+    ("agents", "most", "rest"),
+    [
+        (50, 3, (2, 0, 0)),  # all lists are short
+        (300, 12, (2, 0, 0)),
+        (300, 40, (3, 9, 10)),  # nine agents hear more than fits in the lists of all
+    ],
+)
+@pytest.mark.parametrize("cells", [1, 6 * 7, 2**18])  # agent by agent, in sevens, all at once
+def test_rows_take_any_matrix_and_any_number_of_agents(
+    agents: int, most: int, rest: tuple[int, ...], cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that differ by direction, an agent that hears nobody; runs beside each other."""
+    monkeypatch.setattr(row_form, "_CELLS", cells)
     rng = np.random.default_rng(agents)
-    far = np.abs(np.subtract.outer(np.arange(agents), np.arange(agents)))
-    W = np.where(far <= 6, rng.uniform(size=far.shape), 0) * (rng.uniform(size=agents) < 0.8)
-    form = halo_form.halos(sp.csr_array(W.T), "float64", largest=28)
-    assert form is not None
-    assert halo_form.halos(sp.csr_array(W.T), "float64", largest=27) is None
+    degrees = rng.integers(0, min(most, row_form.GROUP) + 1, agents)
+    degrees[5], degrees[30:39] = 0, most
+    W = np.zeros((agents, agents))
+    for v, degree in enumerate(degrees):
+        others = np.delete(np.arange(agents), v)
+        W[rng.choice(others, degree, replace=False), v] = rng.uniform(0.1, 1, degree)
+    W += np.diag(rng.uniform(size=agents))
+    form = row_form.rows(sp.csr_array(W.T), "float64")
+    assert form.rest_index.shape == rest
     x = rng.normal(size=(3, 2, agents)).astype(np.float32)
     np.testing.assert_allclose(form.average(jnp.asarray(x)), x @ W, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(form.diagonal, W.diagonal())
@@ -277,11 +291,11 @@ def test_random_edge_averages_one_edge_a_round() -> None:
     assert (run.uniforms.links[:, 0] != run.uniforms.links[:, 1]).all()
 
 
-def test_halos_leave_runs_on_their_devices() -> None:
+def test_rows_leave_runs_on_their_devices() -> None:
     """Nothing is gathered from other devices: each has runs of its own."""
     network = fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert")
     mix = mixing.mixer(fb.gossip.max_degree(network), fb.FedExp3(), "float32")
-    assert isinstance(mix.averages, halo_form.Halos)
+    assert isinstance(mix.averages, row_form.Rows)
     where = spread(2, 4, 1000)
     assert where.mesh.size == 2
     x = where.put(np.ones((3, 4, 1000), np.float32))

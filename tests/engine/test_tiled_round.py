@@ -20,9 +20,11 @@ from fedbandits.engine.compiled import compiled
 from fedbandits.engine.preparation import Game, precision, prepare
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.tiled_round import drawn, round_in_tiles, tile_size
+from fedbandits.engine.under_way import relay
 
 ARMS, AGENTS = 5, 299
 GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
+NEARBY = fb.gossip.metropolis(fb.networks.random_geometric(AGENTS, 0.11, seed=4))
 
 
 def coins(*, horizon: int = 40, own: bool = False, kind: str = "") -> fb.Problem:
@@ -56,7 +58,10 @@ def tiled(monkeypatch: pytest.MonkeyPatch) -> None:
         (fb.FedExp3(0.5, 0.1), GRID, 3, False, 100),
         (fb.FedExp3(memory=20), GRID, 2, True, 59),
         (fb.AcceleratedFedExp3(), GRID, 1, False, 60),
-        # From here on neighbours may be anywhere: what is heard is combined before the tiles.
+        # From here on neighbours may be anywhere: each tile gathers what it hears, ...
+        (fb.FedExp3(), NEARBY, 2, False, 59),
+        (fb.AcceleratedFedExp3(), NEARBY, 1, False, 100),
+        # ... or all of it is combined before the tiles.
         (fb.FedExp3(), GRID, 2, False, 5),
         (fb.FedExp3(), fb.gossip.max_degree(fb.networks.star(AGENTS)), 2, False, 100),
         (fb.FedExp3(), fb.gossip.max_degree(fb.networks.complete(AGENTS)), 1, False, 100),
@@ -213,6 +218,36 @@ def test_what_is_played_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiled_round, "MOST", 12)
     assert _tile(coins(), fb.FedExp3(), GRID) == 12  # though neighbours are 13 apart
     assert _tile(coins(), fb.Exp3(), None) == 12
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "gossip", "before"),
+    [
+        (fb.FedExp3(), GRID, False),
+        (fb.FedExp3(), NEARBY, False),
+        (fb.GossipUCB(), NEARBY, True),
+        (fb.FedExp3(), fb.gossip.clipped(NEARBY, 2.0), True),
+        (fb.Exp3(), None, False),
+    ],
+)
+def test_messages_are_combined_before_the_tiles_only_where_they_must_be(
+    algorithm: AnyAlgorithm,
+    gossip: fb.Gossip | None,
+    before: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else they would be written to memory and read again."""
+    relayed: list[Any] = []
+
+    def spied(*told: Any) -> Any:
+        relayed.append(told)
+        return relay(*told)
+
+    monkeypatch.setattr(tiled_round, "relay", spied)
+    with precision("float64"):
+        game = prepare(coins(), algorithm, gossip, 1, 7, dtype="float64")
+        _in_tiles(game, 59)(jax.tree.map(jnp.asarray, game.carry.state), 1)
+    assert bool(relayed) == before
 
 
 @pytest.mark.usefixtures("tiled")

@@ -27,7 +27,6 @@ from fedbandits.networks.base import Network
 from . import pytrees
 from .clipped_form import Clipped
 from .gather_kernel import NeighbourSums, neighbour_sums
-from .halo_form import Halos, halos
 from .kernels import kernels
 from .link_forms import link_form
 from .linked_maximum import Links
@@ -43,6 +42,7 @@ from .matrix_forms import (
     RandomEdge,
     Shifts,
 )
+from .row_form import Rows, rows
 
 Lists = TypeVar("Lists")
 
@@ -52,9 +52,9 @@ _DENSE_SHARE = 0.05
 _DENSE_MEMORY_AGENTS = 20_000
 # Neighbour lists padded to the largest degree may be this many times longer than the edges.
 _PADDING = 4
-# Halos up to so many times what an agent hears on average, as where agents are numbered along a
-# curve, beat lists on a CPU (at 5 times by 1.7 to 2.4, at 7 they are level) in little more memory.
-_HALO = 5.5
+# Lists of more neighbours than these are read by rows on a CPU, 3 to 7 times as quickly (measured
+# with 20 to 30); for few, as on a grid with 4, the rows take longer to make than the lists to read.
+_FEW = 8
 # Half of an agent's neighbours are within so many numbers where a GPU's one kernel gathers them.
 _NEAR = 2**14
 # Weights from here on lose a 130,000th at most when made multiples of 2^-24.
@@ -262,13 +262,11 @@ def _compact(
 
 def _sums(
     incoming: Any, dtype: DTypeLike, *, alone: bool
-) -> Halos | NeighbourSums | Neighbours | Edges:
-    """Halos where they are small, a kernel where there is one, else lists."""
-    if on_cpu():
-        largest = int(_HALO * incoming.nnz / incoming.shape[0])
-        if (found := halos(incoming, dtype, largest)) is not None:
-            return found
+) -> Rows | NeighbourSums | Neighbours | Edges:
+    """Rows or a kernel where there is one, else lists."""
     made = _lists(incoming, dtype)
+    if on_cpu() and isinstance(made, Neighbours) and made.index.shape[0] > _FEW:
+        return rows(incoming, dtype)
     float32 = np.dtype(dtype) == np.float32
     if alone and kernels() and float32 and isinstance(made, Neighbours):
         target, source, _ = _off_diagonal(incoming)

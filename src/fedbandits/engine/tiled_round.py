@@ -8,7 +8,8 @@ one before, the old estimates of the agents within reach, is handed on.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,9 @@ MOST = 2**14
 """Agents in a tile: with more, XLA goes over few arms in a slower way. `_counts` takes 2¹⁵ - 1."""
 FEWEST = 8
 """Tiles of a round: the last one takes what is left, and must not be most of it."""
+
+Hear: TypeAlias = Callable[[Any, Array, int], dict[str, Array]]
+"""The combined messages of a tile: of its window, its first agent and how many they are."""
 
 
 def tile_size(
@@ -80,17 +84,6 @@ def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
     if most < NARROWEST:
         return None
     return next((n for n in range(most, most // 2, -1) if agents % n == 0), most)
-
-
-def _reach(algorithm: AnyAlgorithm, conditions: Conditions, tile: int) -> int | None:
-    """How far off in the numbering an agent hears others; None where that may be anywhere."""
-    if not algorithm.leaves:
-        return 0
-    if any(leaf.combine != "average" for leaf in algorithm.leaves.values()):
-        return None
-    reach: int | None = getattr(conditions.mixer.averages, "reach", None)
-    # Farther off than that, most of what is read would be read for neighbours.
-    return None if reach is None or reach > tile else reach
 
 
 class Played(NamedTuple):
@@ -179,11 +172,9 @@ def round_in_tiles(
         sizes: R, and how many agents make a tile, as `tile_size` found.
     """
     (runs, tile), (problem, _, mean), agents = sizes, losses, losses.problem.agents
-    reach, received = _reach(algorithm, conditions, tile), None
-    if reach is None:
-        fates = conditions.mixer.draw(seed, t, runs, mean.dtype)
-        (received, _), reach = relay(algorithm, conditions, state, fates, t), 0
-    tiles = _Tiles(algorithm, conditions, losses, seed, t, received, reach, runs, agents)
+    fates = conditions.mixer.draw(seed, t, runs, mean.dtype)
+    hear, reach = _hearing(algorithm, conditions, state, fates, t, tile)
+    tiles = _Tiles(algorithm, losses, seed, t, hear, reach, runs, agents)
     nothing = Played(
         state,
         jnp.zeros((runs, agents), arm_type(problem.arms)),
@@ -202,15 +193,47 @@ def round_in_tiles(
     return tiles.play(after, window, begin, agents - begin)
 
 
+def _hearing(
+    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, fates: Any, t: Array, tile: int
+) -> tuple[Hear, int]:
+    """How a tile has its messages, and how far off in the numbering it must see others for that."""
+    averages: Any = conditions.mixer.averages
+    if not algorithm.leaves:
+        return lambda *_: {}, 0
+    if all(leaf.combine == "average" for leaf in algorithm.leaves.values()):
+        reach: int | None = getattr(averages, "reach", None)
+        # Farther off than a tile, most of what is read would be read for neighbours.
+        if reach is not None and reach <= tile:
+            return (
+                lambda window, first, _: {
+                    name: averages.average_within(message, first)
+                    for name, message in algorithm.message(window).items()
+                }
+            ), reach
+        if hasattr(averages, "told"):
+            everyone = {name: averages.told(x) for name, x in algorithm.message(state).items()}
+            return (
+                lambda _, first, size: {
+                    name: averages.average_of(told, first, size) for name, told in everyone.items()
+                }
+            ), 0
+    received, _ = relay(algorithm, conditions, state, fates, t)
+    return (
+        lambda _, first, size: {
+            name: jax.lax.dynamic_slice_in_dim(x, first, size, axis=-1)
+            for name, x in received.items()
+        }
+    ), 0
+
+
 class _Tiles(NamedTuple):
     """What all tiles of a round share."""
 
     algorithm: AnyAlgorithm
-    conditions: Conditions
     losses: Drawn
     seed: Array
     t: Array
-    received: dict[str, Array] | None
+    hear: Hear
     reach: int
     runs: int
     agents: int
@@ -235,7 +258,7 @@ class _Tiles(NamedTuple):
             size: how many agents.
         """
         own = self._cut(before.state, window, self.reach, self.reach + size)
-        received = self._received(window, first, size)
+        received = self.hear(window, first, size)
         (problem, losses, mean), sizes = self.losses, (self.runs, size)
         key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
         agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
@@ -252,19 +275,6 @@ class _Tiles(NamedTuple):
             lambda old, new: self._written(old, new, first), before, Played(*found)
         )
         return after
-
-    def _received(self, window: Any, first: Array, size: int) -> dict[str, Array]:
-        """What these agents hear: of all that was combined before, or combined for them alone."""
-        if self.received is not None:
-            return {
-                name: jax.lax.dynamic_slice_in_dim(x, first, size, axis=-1)
-                for name, x in self.received.items()
-            }
-        averages: Any = self.conditions.mixer.averages
-        return {
-            name: averages.average_within(message, first)
-            for name, message in self.algorithm.message(window).items()
-        }
 
     def nobody(self, state: Any) -> Any:
         """Leaves `[..., reach]`, where there are no agents."""

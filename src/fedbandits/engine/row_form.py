@@ -1,0 +1,158 @@
+"""The form of a large graph that follows no rule, on a CPU: lists of neighbours, read by rows.
+
+With agents first, `[N, R, K]`, all that a neighbour tells lies in one place, and a term of
+
+    y^v = W_vv x^v + Σ_u W_uv x^u
+
+is a few vector instructions, where with arms first every number is looked up by itself. XLA makes
+such code of a few neighbours at a time: lists are cut into groups. They need not be as long as the
+longest: of those who hear more, what is left over is summed up before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import DTypeLike
+
+from fedbandits.arrays import Array
+
+from .matrix_forms import Reliable
+
+GROUP = 12
+"""Neighbours that are added at once, measured: a core has no registers for where more rows are."""
+
+_CELLS = 2**18
+"""Numbers that are summed up at a time, so that they stay in a cache."""
+
+
+class Told(NamedTuple):
+    """What agents tell, ready to be heard by any of them.
+
+    Attributes:
+        rows: of everyone, `[N, R, K]`.
+        rest: what is left over of some, summed up, `[M + 1, R, K]`; zeros in the last row.
+    """
+
+    rows: Array
+    rest: Array
+
+
+@dataclass(frozen=True)
+class Rows(Reliable):
+    """Lists of G groups of D neighbours, and of the M agents who hear more, G' of D' others."""
+
+    index: Array
+    """`[G, N, D]`; padding points at agent 0."""
+    weight: Array
+    """`[G, N, D]`; padding weighs 0."""
+    rest_index: Array
+    """`[G', M, D']`."""
+    rest_weight: Array
+    """`[G', M, D']`."""
+    rest: Array
+    """Which of the M everyone is, `[N]`; M for those who are not."""
+    diagonal: Array
+
+    def average(self, x: Array) -> Array:
+        """Of as many agents at a time as stay in a cache; the last of them may come twice."""
+        *others, agents = x.shape
+        told, some = self.told(x), min(agents, max(1, _CELLS // math.prod(others)))
+
+        def step(i: Array, y: Array) -> Array:
+            first = jnp.minimum(i * some, agents - some)
+            heard = self.average_of(told, first, some)
+            return jax.lax.dynamic_update_slice_in_dim(y, heard, first, axis=-1)
+
+        if some == agents:
+            return self.average_of(told, 0, agents)
+        return jax.lax.fori_loop(0, -(-agents // some), step, jnp.zeros_like(x))
+
+    def told(self, x: Array) -> Told:
+        """What agents tell, x, `[K, R, N]`."""
+        rows = x.T
+        nothing = jnp.zeros((self.rest_index.shape[1], *rows.shape[1:]), x.dtype)
+        rest = _added(nothing, rows, self.rest_index, self.rest_weight, 0)
+        return Told(rows, jnp.pad(rest, [(0, 1), (0, 0), (0, 0)]))
+
+    def average_of(self, told: Told, first: Array | int, agents: int) -> Array:
+        """Σ_u W_uv x^u of so many agents v from `first` on, `[K, R, n]`."""
+        own, rest, diagonal = (
+            jax.lax.dynamic_slice_in_dim(each, first, agents)
+            for each in (told.rows, self.rest, self.diagonal)
+        )
+        start = diagonal[:, None, None] * own + _taken(told.rest, rest)
+        return _added(start, told.rows, self.index, self.weight, first).T
+
+
+def _added(total: Array, rows: Array, index: Array, weight: Array, first: Array | int) -> Array:
+    """To totals `[n, R, K]` the weighted rows in the lists from `first` on.
+
+    What comes out of a loop is written down before it is transposed. XLA would otherwise add up
+    arm by arm, and read every row for each of its numbers: hence two groups or more.
+    """
+    groups, _, deep = index.shape
+
+    def add(group: Array, total: Array) -> Array:
+        listed, weighs = (
+            jax.lax.dynamic_slice(x, (group, first, 0), (1, total.shape[0], deep))[0]
+            for x in (index, weight)
+        )
+        for j in range(deep):
+            total = total + weighs[:, j, None, None] * _taken(rows, listed[:, j])
+        return total
+
+    return jax.lax.fori_loop(0, groups, add, total)
+
+
+def _taken(rows: Array, index: Array) -> Array:
+    """Rows by their numbers, none of which is negative: to ask would cost what the row does."""
+    return rows.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def rows(incoming: Any, dtype: DTypeLike) -> Rows:
+    """The form of a sparse matrix whose row v holds the weights of what v hears.
+
+    Args:
+        incoming: W transposed, in rows (CSR).
+        dtype: of the weights.
+    """
+    agents, entries = incoming.shape[0], incoming.tocoo()
+    beside = (entries.row != entries.col) & (entries.data != 0)
+    target, source, weight = (
+        each[beside] for each in (entries.row, entries.col, entries.data.astype(dtype))
+    )
+    degrees = np.bincount(target, minlength=agents)
+    place = np.arange(len(target)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+    length = _length(degrees)
+    longer = degrees > length
+    rest = np.where(longer, np.cumsum(longer) - 1, longer.sum()).astype(np.int32)
+
+    def lists(some: Any, n: int, length: int, who: Any, where: Any) -> tuple[Any, Any]:
+        groups = max(2, -(-length // GROUP))
+        shape = groups, n, -(-length // groups)
+        places = where[some] % groups, who[some], where[some] // groups
+        index, weights = np.zeros(shape, np.int32), np.zeros(shape, dtype)
+        index[places], weights[places] = source[some], weight[some]
+        return index, weights
+
+    fits, left = place < length, int(degrees.max(initial=0)) - length
+    return Rows(
+        *lists(fits, agents, length, target, place),
+        *lists(~fits, int(longer.sum()), left, rest[target], place - length),
+        rest,
+        incoming.diagonal().astype(dtype),
+    )
+
+
+def _length(degrees: Any) -> int:
+    """Of the lists of all agents, such that these and those of the rest have the fewest places."""
+    longest = int(degrees.max(initial=0))
+    lengths = np.append(np.arange(GROUP, longest, GROUP), longest)
+    longer = len(degrees) - np.searchsorted(np.sort(degrees), lengths, side="right")
+    return int(lengths[np.argmin(len(degrees) * lengths + longer * (longest - lengths))])
