@@ -88,6 +88,9 @@ def test_rows_take_any_matrix_and_any_number_of_agents(
     x = rng.normal(size=(3, 2, agents)).astype(np.float32)
     np.testing.assert_allclose(form.average(jnp.asarray(x)), x @ W, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(form.diagonal, W.diagonal())
+    x[..., 0] = np.inf  # is heard by those who listen to agent 0, and by nobody else
+    heard = np.asarray(form.average(jnp.asarray(x)))
+    np.testing.assert_array_equal(np.isfinite(heard), np.broadcast_to(W[0] == 0, x.shape))
 
 
 @given(st.data())

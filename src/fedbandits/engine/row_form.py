@@ -48,7 +48,7 @@ class Rows(Reliable):
     """Lists of G groups of D neighbours, and of the M agents who hear more, G' of D' others."""
 
     index: Array
-    """`[G, N, D]`; padding points at agent 0."""
+    """`[G, N, D]`; padding points at the agent itself."""
     weight: Array
     """`[G, N, D]`; padding weighs 0."""
     rest_index: Array
@@ -133,18 +133,18 @@ def rows(incoming: Any, dtype: DTypeLike) -> Rows:
     longer = degrees > length
     rest = np.where(longer, np.cumsum(longer) - 1, longer.sum()).astype(np.int32)
 
-    def lists(some: Any, n: int, length: int, who: Any, where: Any) -> tuple[Any, Any]:
+    def lists(whose: Any, length: int, some: Any, row: Any, column: Any) -> tuple[Any, Any]:
         groups = max(2, -(-length // GROUP))
-        shape = groups, n, -(-length // groups)
-        places = where[some] % groups, who[some], where[some] // groups
-        index, weights = np.zeros(shape, np.int32), np.zeros(shape, dtype)
+        weights = np.zeros((groups, len(whose), -(-length // groups)), dtype)
+        index = np.broadcast_to(whose.astype(np.int32)[:, None], weights.shape).copy()
+        places = column[some] % groups, row[some], column[some] // groups
         index[places], weights[places] = source[some], weight[some]
         return index, weights
 
     fits, left = place < length, int(degrees.max(initial=0)) - length
     return Rows(
-        *lists(fits, agents, length, target, place),
-        *lists(~fits, int(longer.sum()), left, rest[target], place - length),
+        *lists(np.arange(agents), length, fits, target, place),
+        *lists(np.flatnonzero(longer), left, ~fits, rest[target], place - length),
         rest,
         incoming.diagonal().astype(dtype),
     )
