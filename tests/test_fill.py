@@ -28,7 +28,7 @@ SECTION: dict[str, Any] = {
     "tables": [{"title": "T", "columns": ["a", "b"], "rows": [["x", "1"]], "note": "Read so."}],
 }
 
-AWAITED = {"suite", "moving", "leaderboard", "live", "robustness"}
+AWAITED = {"leaderboard", "live", "robustness"}
 """Parts that take a GPU or long, and whose last run is older than what pages must say of them, or
 than the draws of today: `bernoulli`, `fixed_activation`, `heterogeneous` draw other coins now."""
 
