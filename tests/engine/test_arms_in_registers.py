@@ -88,6 +88,9 @@ def test_what_is_late_is_made_when_it_is_asked_for_and_once() -> None:
     assert not made
     np.testing.assert_array_equal(twice[3], 2 * X[3] + Y[3])
     assert made == [3]
+    np.testing.assert_array_equal(late[-1], X[4])
+    np.testing.assert_array_equal(late.each[3:], X[3:])
+    assert made == [3, 4]
     np.testing.assert_allclose(as_array(again), X + Y, rtol=1e-6)
     np.testing.assert_allclose(over_arms("sum", late), X.sum(axis=0), rtol=1e-6)
     assert sorted(made) == list(range(len(X)))

@@ -179,6 +179,7 @@ def test_draws_make_no_curves_that_nobody_reads() -> None:
         first = prepare(PROBLEM, fb.FedExp3(), GOSSIP, 1, 0)
         batch = batch_of_draws(first, [PROBLEM, PROBLEM])
         play_chunks(batch, record=lambda _, curves, __: found.append(curves))
+    assert found[0].incurred is None  # which is made of the frequencies
     assert found[0].frequency is None
     assert found[0].worst_excess is None
 

@@ -163,6 +163,8 @@ def test_stretches_of_a_large_network_are_even_and_small_beside_its_state(
         assert stretch % 2 == 0
         plays = stretch * agents * 9  # an arm, an expected and an incurred loss
         assert stretch == 2 or plays <= 4 * arms * agents * 0.6
+        with playing_on("gpu"):  # a round whose messages' fates take all there is is alone
+            assert chunking(problem, 1, messages=2**24).stretch == 1
 
 
 # Interruption.

@@ -80,7 +80,7 @@ def the_same(one: fb.Result, other: fb.Result) -> None:
 
 
 NETWORKS = {
-    "near in the numbering": fb.networks.grid(20, 17),  # 340 agents: two blocks, one not full
+    "near in the numbering": fb.networks.grid(20, 17),  # 340 agents: three blocks, one not full
     "all with all": fb.networks.complete(300),
     "by a product": fb.networks.random_geometric(270, 0.5, seed=0),
     "by lists": fb.networks.star(300),

@@ -294,8 +294,10 @@ def test_random_edge_averages_one_edge_a_round() -> None:
     assert (run.uniforms.links[:, 0] != run.uniforms.links[:, 1]).all()
 
 
-def test_rows_leave_runs_on_their_devices() -> None:
-    """Nothing is gathered from other devices: each has runs of its own."""
+@pytest.mark.parametrize("cells", [row_form._CELLS, 768])
+def test_rows_leave_runs_on_their_devices(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is gathered from other devices: each has runs of its own; at once or in parts."""
+    monkeypatch.setattr(row_form, "_CELLS", cells)
     network = fb.networks.random_geometric(1000, 0.1, seed=2, numbering="hilbert")
     mix = mixing.mixer(fb.gossip.max_degree(network), fb.FedExp3(), "float32")
     assert isinstance(mix.averages, row_form.Rows)

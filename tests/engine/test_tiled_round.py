@@ -19,7 +19,7 @@ from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_ro
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.preparation import Game, precision, prepare
 from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.tiled_round import drawn, round_in_tiles, tile_size
+from fedbandits.engine.tiled_round import losses_of_round, round_in_tiles, tile_size
 from fedbandits.engine.under_way import relay
 
 ARMS, AGENTS = 5, 299
@@ -131,7 +131,7 @@ def _in_tiles(game: Game, tile: int) -> Any:
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
         algorithm, conditions, problem = told
-        losses = drawn(problem, t, tile, "float64")
+        losses = losses_of_round(problem, t, tile, "float64")
         sizes = game.where.runs, tile
         return round_in_tiles(algorithm, conditions, losses, state, seed, t, sizes)
 
@@ -140,8 +140,11 @@ def _in_tiles(game: Game, tile: int) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiled")
+@pytest.mark.parametrize("gossip", [GRID, NEARBY], ids=["windows", "rows"])
 @pytest.mark.parametrize("rates", [[0.1], [0.1, 0.3]])
-def test_a_simulation_is_the_same(rates: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulation_is_the_same(
+    rates: list[float], gossip: fb.Gossip, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In all that is recorded of it, to 1e-12, one game or several together."""
     found: list[int | None] = []
 
@@ -151,7 +154,7 @@ def test_a_simulation_is_the_same(rates: list[float], monkeypatch: pytest.Monkey
 
     def datasets() -> list[Any]:
         algorithms = [fb.FedExp3(rate) for rate in rates]
-        played = simulate_each(coins(), algorithms, GRID, runs=2, dtype="float64")
+        played = simulate_each(coins(), algorithms, gossip, runs=2, dtype="float64")
         return [result.dataset for result in played]
 
     monkeypatch.setattr(chunk_runner, "tile_size", spied)
@@ -184,9 +187,12 @@ def test_float32_is_float64_but_for_chance() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiled")
-def test_resumed_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("gossip", [GRID, NEARBY], ids=["windows", "rows"])
+def test_resumed_is_bit_identical(
+    gossip: fb.Gossip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chunk_sizes, "_UPDATES_CPU", 10 * ARMS * AGENTS)  # chunks of ten rounds
-    undisturbed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1)
+    undisturbed = fb.simulate(coins(), fb.FedExp3(), gossip, runs=1)
     played: list[int | None] = []
 
     def watched(*how: Any, large: bool) -> Any:
@@ -200,8 +206,8 @@ def test_resumed_is_bit_identical(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr(batch, "compiled", watched)
         patch.setattr(interrupts, "requested", lambda: len(played) == 2)
         with pytest.raises(KeyboardInterrupt, match="stopped after round 20 of 40"):
-            fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)
-    resumed = fb.simulate(coins(), fb.FedExp3(), GRID, runs=1, checkpoint=tmp_path)
+            fb.simulate(coins(), fb.FedExp3(), gossip, runs=1, checkpoint=tmp_path)
+    resumed = fb.simulate(coins(), fb.FedExp3(), gossip, runs=1, checkpoint=tmp_path)
     assert resumed.dataset.identical(undisturbed.dataset)
     assert played == [23, 23]
 

@@ -11,7 +11,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.experiments import drawn
-from fedbandits.experiments.section import Options, Section, cells_folder, load_section, run_part
+from fedbandits.experiments.kept_cells import cells_folder
+from fedbandits.experiments.section import Options, Section, load_section, run_part
 
 PINNED = {
     "activated_bernoulli": "2e567aa2",
@@ -45,7 +46,7 @@ def test_what_is_drawn_is_the_same_on_every_machine() -> None:
 
 @pytest.mark.parametrize("name", drawn.instances())
 def test_no_last_bit_decides(name: str) -> None:
-    """Where losses are no coins, none is within a thousand roundings of the next step."""
+    """Where losses are no coins, none is within a hundred roundings of the next step."""
     problem = drawn.instances()[name]
     steps = drawn.STEPS * problem.block(1, problem.horizon).astype(np.float64)
     from_edge = np.abs(steps - np.floor(steps) - 0.5)
@@ -67,7 +68,7 @@ def test_a_section_tells_its_draws_and_whether_it_was_stopped(
 ) -> None:
     options = Options(tmp_path)
     if stopped:
-        cells_folder(options, "suite").mkdir()
+        cells_folder(options, "suite").mkdir(parents=True)
     run_part("suite", lambda o: Section("suite", "Suite", o.command("suite")), options)
     found = load_section(tmp_path / "suite.json")
     assert (found.draws, found.resumed) == (drawn.digests(), stopped)

@@ -96,9 +96,9 @@ def _next_time(name: str, options: Options) -> str:
 
     The command names the part alone: those that are done before it would be played again.
     """
-    from fedbandits.experiments.kept_cells import kept_cells
+    from fedbandits.experiments.kept_cells import cells_folder
 
-    folder = kept_cells(options, name, None).folder
+    folder = cells_folder(options, name)
     if not (folder.is_dir() and any(folder.iterdir())):
         return ", which starts anew next time"
     command = f"{options.command(name)} {shlex.join(['--out', str(options.out)])}"

@@ -27,8 +27,8 @@ def tune(
     """Search rates, block, memory or share on some seeds; report on fresh ones.
 
     What the algorithm has of learning_rate, exploration, block, share,
-    entropy_scale, tsallis_scale, and memory: that where the file sets one,
-    or --range names it.
+    entropy_scale, tsallis_scale; memory only where the file sets one or
+    --range names it.
 
     Writes a configuration with the setting that wins (.tuned.toml), tables (.csv), a result (.nc).
 

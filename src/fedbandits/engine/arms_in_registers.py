@@ -31,6 +31,9 @@ class Late(Sequence[Array]):
         return len(self._made)
 
     def __getitem__(self, k: Any) -> Any:
+        if isinstance(k, slice):
+            return tuple(self[j] for j in range(len(self))[k])
+        k = range(len(self))[k]  # who makes them knows no negative numbers
         if self._made[k] is None:
             self._made[k] = self._make(k)
         return self._made[k]

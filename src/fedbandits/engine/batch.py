@@ -57,7 +57,7 @@ class Batch(NamedTuple):
         first: int,
         chunk: Chunk,
     ) -> tuple[Carry, Curves, AgentTotals]:
-        """A chunk of all games; over draws without `frequency` and `worst_excess`."""
+        """A chunk of all games; over draws without what nobody reads."""
         arguments = (self.algorithm, conditions, losses, carry, np.int32(first), self.seed)
         found: tuple[Carry, Curves, AgentTotals]
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(carry.state))
@@ -168,6 +168,5 @@ def play_batch(
     play = jax.vmap(partial(play_chunk, chunk=chunk), in_axes=_AXES[over])
     carries, curves, totals = play(algorithms, conditions, losses, carries, first, seeds)
     if over == "draws":  # what does not leave the program is not made
-        # The incurred losses do leave it: without them their sum would be rounded otherwise.
-        curves = curves._replace(frequency=None, worst_excess=None)
+        curves = curves._replace(incurred=None, frequency=None, worst_excess=None)
     return carries, curves, totals

@@ -58,7 +58,7 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
         if (fit := MOST_LOSSES_HELD // losses) >= _WORTH_A_STRETCH and not problem.adaptive:
             held = min(held, fit)  # made ahead, losses take no steps of the rounds themselves
         elif large := fit < 2:
-            held = max(held, problem.arms // 8 * 2)  # in half as much memory as the state
+            held = max(held, problem.arms // 8 * 2)  # in half as much memory as the state takes
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
@@ -69,8 +69,8 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
         most = max(1, min(most, MOST_LOSSES_HELD // losses))
     rounds = _even(problem.horizon, most)
     stretch = _even(rounds, min(rounds, held))
-    if large and stretch < rounds:
-        stretch += stretch % 2  # an even number of rounds need not copy the state back (`rounds`)
+    if large and stretch > 1:
+        stretch -= stretch % 2  # an even number of rounds need not copy the state back (`rounds`)
     ahead = not problem.adaptive and stretch * losses <= MOST_LOSSES_HELD
     return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
 

@@ -491,7 +491,7 @@ class _Column:
     def write(self, value: Any) -> None:
         """What they hold from now on."""
         if len(self.shape) == 3:
-            # All is read before anything is written: nothing waits for a write.
+            # All of it is read before any of it is written: nothing waits for a write.
             for row, each in zip(self.rows, tuple(value.each), strict=True):
                 self.ref[row] = each
         else:

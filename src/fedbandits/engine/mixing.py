@@ -263,7 +263,7 @@ def _compact(
 def _sums(
     incoming: Any, dtype: DTypeLike, *, alone: bool
 ) -> Rows | NeighbourSums | Neighbours | Edges:
-    """Rows or a kernel where there is one, else lists."""
+    """Rows on a CPU, a kernel on a GPU where there is one, else lists."""
     made = _lists(incoming, dtype)
     if on_cpu() and isinstance(made, Neighbours) and made.index.shape[0] > _FEW:
         return rows(incoming, dtype)

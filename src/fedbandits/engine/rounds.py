@@ -17,7 +17,7 @@ from fedbandits.results.record import AgentTotals, Curves, Invalid
 from . import fused_round
 from .conditions import Conditions
 from .devices import Spread
-from .tiled_round import drawn, round_in_tiles
+from .tiled_round import losses_of_round, round_in_tiles
 from .tiles import arm_type
 from .under_way import moved_on, own_state, relay
 from .watching import losses_given, watched
@@ -272,7 +272,7 @@ class _Loop(NamedTuple):
         assert tile is not None
 
         def play(state: Any, t: Array) -> tuple[Any, tuple[Array, Array, Array]]:
-            losses = drawn(self.losses, t, tile, dtype)
+            losses = losses_of_round(self.losses, t, tile, dtype)
             state, action, expected = round_in_tiles(
                 self.algorithm,
                 self.conditions,
@@ -315,8 +315,8 @@ class _Loop(NamedTuple):
         )
 
         def receive(state: Any, t: Array) -> tuple[dict[str, Array], Any]:
-            drawn = self.conditions.mixer.draw(self.seed, t, runs, dtype)
-            return relay(self.algorithm, self.conditions, state, drawn, t)
+            fates = self.conditions.mixer.draw(self.seed, t, runs, dtype)
+            return relay(self.algorithm, self.conditions, state, fates, t)
 
         state, plays = fused_round.play_stretch(
             stretch, self.conditions, state, runs, self.agents, receive

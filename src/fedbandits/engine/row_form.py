@@ -25,7 +25,7 @@ from fedbandits.arrays import Array
 from .matrix_forms import Reliable
 
 GROUP = 12
-"""Neighbours that are added at once, measured: a core has no registers for where more rows are."""
+"""Neighbours added at once, measured: a core has too few registers for the places of more."""
 
 _CELLS = 2**18
 """Numbers that are summed up at a time, so that they stay in a cache."""

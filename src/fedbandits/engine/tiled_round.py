@@ -100,7 +100,7 @@ class Played(NamedTuple):
     expected: Array
 
 
-class Drawn(NamedTuple):
+class RoundLosses(NamedTuple):
     """The losses of a round, drawn where they are needed.
 
     Attributes:
@@ -114,10 +114,10 @@ class Drawn(NamedTuple):
     mean: Array
 
 
-def drawn(problem: Problem, t: Array, tile: int, dtype: Any) -> Drawn:
+def losses_of_round(problem: Problem, t: Array, tile: int, dtype: Any) -> RoundLosses:
     """The losses of round t. Its key is made once: it may take a look at all agents."""
     key = problem.key_of(t)
-    return Drawn(problem, key, _mean_losses(problem, key, tile, dtype))
+    return RoundLosses(problem, key, _mean_losses(problem, key, tile, dtype))
 
 
 def _mean_losses(problem: Problem, key: RoundKey, tile: int, dtype: Any) -> Array:
@@ -154,7 +154,7 @@ def _counts(one: Array, other: Array) -> Array:
 def round_in_tiles(
     algorithm: AnyAlgorithm,
     conditions: Conditions,
-    losses: Drawn,
+    losses: RoundLosses,
     state: Any,
     seed: Array,
     t: Array,
@@ -230,7 +230,7 @@ class _Tiles(NamedTuple):
     """What all tiles of a round share."""
 
     algorithm: AnyAlgorithm
-    losses: Drawn
+    losses: RoundLosses
     seed: Array
     t: Array
     hear: Hear

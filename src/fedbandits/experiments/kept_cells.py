@@ -16,7 +16,7 @@ import numpy as np
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.files import atomic_path
 
-from .section import Options, cells_folder
+from .section import Options
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -87,13 +87,21 @@ def kept_cells(options: Options, part: str, about: Any) -> KeptCells:
         part: its name.
         about: what decides the numbers beside the options.
     """
-    known = [_code(), options.command(part), describe(about)]
-    return KeptCells(cells_folder(options, part), known)
+    return KeptCells(cells_folder(options, part), describe(about))
+
+
+def cells_folder(options: Options, part: str) -> Path:
+    """Where a part keeps the cells that it has played, until it is done.
+
+    Another one for each command and for other code: what these played is of no use.
+    """
+    known = canonical([_code(), options.command(part)])
+    return options.out / f".{part}-cells" / hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
 def forget_cells(options: Options, part: str) -> None:
-    """Remove what is kept of a part, which is done."""
-    shutil.rmtree(cells_folder(options, part), ignore_errors=True)
+    """Remove what is kept of a part, which is done; also by other commands or code."""
+    shutil.rmtree(cells_folder(options, part).parent, ignore_errors=True)
 
 
 @functools.cache

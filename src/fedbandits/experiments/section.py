@@ -187,13 +187,10 @@ class Section:
         return target
 
 
-def cells_folder(options: Options, part: str) -> Path:
-    """Where a part keeps the cells that it has played, until it is done."""
-    return options.out / f".{part}-cells"
-
-
 def run_part(name: str, play: Callable[[Options], Section], options: Options) -> Section:
     """Play one part and save it; all of its time is counted."""
+    from .kept_cells import cells_folder
+
     # Until it is done there is no section: a report must not pair old tables with new pictures.
     (options.out / f"{name}.json").unlink(missing_ok=True)
     kept, began = cells_folder(options, name).exists(), perf_counter()

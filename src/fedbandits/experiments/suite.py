@@ -41,8 +41,8 @@ IN_VIEW = (
 """Said with the findings, so that no page has them without it."""
 
 WHY_SO_MANY = (
-    "of many ratios the largest is the one that luck favours most, and with 20 draws it was above "
-    "or below its goal by the coins alone."
+    "of many ratios the largest is the one that luck favours most, and few draws leave it to the "
+    "coins on which side of its goal it is."
 )
 """Said where the draws are counted."""
 
@@ -93,7 +93,7 @@ FULL = Sizes(
     constants=tuple(float(rate) for rate in np.geomspace(0.003, 3, 13)),
     families=("1 paper", "2 fixed", "3 heterogeneous", "4 moderate", "5 switching", "6 far"),
 )
-QUICK = replace(FULL, runs=2, families=("4 moderate", "5 switching"))
+QUICK = replace(FULL, runs=2, tuning=2, families=("4 moderate", "5 switching"))
 
 
 class Family(NamedTuple):
