@@ -94,6 +94,7 @@ class Browser:
         tab = Tab(self, session, [])
         for domain in ("Page", "Runtime", "Log", "Network"):
             tab.call(f"{domain}.enable")
+        tab.call("Page.bringToFront")  # a tab behind others may wait for its picture for ever
         tab.call("Page.navigate", url=page.as_uri())
         tab.ask(
             "new Promise(done => document.readyState == 'complete' ? done() : "
