@@ -184,9 +184,9 @@ def test_arguments(result: fb.Result) -> None:
         result.regret_against(changes=1, parts=1)
     refused: list[tuple[dict[str, Any], str]] = [
         ({"changes": -1}, "changes must be a whole number of at least 0, not -1"),
-        ({"changes": 620}, "changes must be at most 619, not 620"),
+        ({"changes": 620}, "changes in a horizon of 620 rounds must be at most 619, not 620"),
         ({"parts": 0}, "parts must be a whole number of at least 1, not 0"),
-        ({"parts": 621}, "parts must be at most 620, not 621"),
+        ({"parts": 621}, "parts in a horizon of 620 rounds must be at most 620, not 621"),
     ]
     for wrong, message in refused:
         with pytest.raises(ValueError, match=message):

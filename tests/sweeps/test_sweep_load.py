@@ -56,8 +56,12 @@ def test_one_dimension_for_each_axis(tmp_path: Path) -> None:
     assert (in_parts.final_regret >= data.final_regret - 1e-9).all()
     with pytest.raises(TypeError, match="give one of the two"):
         fb.load_experiment(out, changes=2, parts=2)
-    with pytest.raises(ValueError, match=r"cells.*\.nc: changes must be at most"):
+    with pytest.raises(
+        ValueError, match=r"cells.*\.nc: changes in a horizon of \d+ rounds must be"
+    ):
         fb.load_experiment(out, changes=10**6)
+    with pytest.raises(ValueError, match=r"^parts must be a whole number of at least 1, not 0"):
+        fb.load_experiment("not read", parts=0)
 
     only = fb.load_experiment(out, ["regret"])
     assert list(only.data_vars) == ["regret"]

@@ -240,7 +240,8 @@ def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
             )
     if a.attrs["against"] != b.attrs["against"]:
         raise ValueError(
-            f"of {both} one is against {_compared_with(a)} and one against {_compared_with(b)}"
+            f"of {both} one is against {_compared_with(a)} and one against {_compared_with(b)}: "
+            "call regret_against with the same changes or parts on both, or compare both without"
         )
     if all("run" in data["arm_loss"].dims for data in (a, b)):
         # They watch: the same problem, though what came of it depends on who played.

@@ -98,6 +98,20 @@ def best_of_parts(
     return np.array(found)
 
 
+def given_sequence(changes: int | None, parts: int | None) -> dict[str, int]:
+    """Which of the two was given, looked at before anything is read: one, or none.
+
+    Example:
+        >>> given_sequence(changes=3, parts=None)
+        {'changes': 3}
+    """
+    least = {"changes": 0, "parts": 1}
+    given = {k: s for k, s in (("changes", changes), ("parts", parts)) if s is not None}
+    if len(given) > 1:
+        raise TypeError(f"give one of the two: changes={changes}, or parts={parts}")
+    return {name: checks.whole(s, name, least=least[name]) for name, s in given.items()}
+
+
 def compared_with(
     result: Result, changes: int | None, parts: int | None, problem: Problem | None
 ) -> tuple[xr.DataArray, str]:
@@ -106,15 +120,15 @@ def compared_with(
 
     data = result.dataset
     horizon = int(data["time"][-1])
-    if (changes is None) == (parts is None):
-        raise TypeError("give one of the two: regret_against(changes=5), or (parts=6)")
-    times = data["time"].to_numpy()
+    if not given_sequence(changes, parts):
+        raise TypeError("give one of the two: changes=5, or parts=6")
+    times, among = data["time"].to_numpy(), f"in a horizon of {horizon:,} rounds"
     if changes is not None:
-        changes = checks.whole(changes, "changes", least=0, most=horizon - 1)
+        changes = checks.whole(changes, f"changes {among}", least=0, most=horizon - 1)
         dims, losses = _losses(result, problem)
         loss = best_sequences(losses, changes, times)[:, -1]
     else:
-        parts = checks.whole(parts, "parts", least=1, most=horizon)
+        parts = checks.whole(parts, f"parts {among}", least=1, most=horizon)
         dims, losses = _losses(result, problem)
         loss = best_of_parts(losses, parts, horizon, times)
     found = xr.DataArray(loss, dims=("time", *dims), coords={"time": times})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits.common.describe import label
+from fedbandits.results.dynamic_regret import given_sequence
 from fedbandits.results.result import DIMENSIONS, Result, load
 
 from . import store
@@ -60,11 +61,11 @@ def load_experiment(
     """
     import xarray as xr
 
+    sequence = given_sequence(changes, parts)
     manifest = store.read_manifest(folder)
     if isinstance(variables, str):
         raise TypeError(f"variables must be a list of names: write [{variables!r}]")
     wanted = {name: _dimensions(name, manifest) for name in _wanted(variables)}
-    sequence = {k: v for k, v in (("changes", changes), ("parts", parts)) if v is not None}
     cells = _read(Path(folder), manifest, wanted, sequence)
     wanted |= _own_losses(wanted, [values for values, _ in cells.values()])
     coordinates, left_out = _common([values for values, _ in cells.values()])
