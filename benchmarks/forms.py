@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -22,7 +23,7 @@ import numpy as np
 
 import fedbandits as fb
 from benchmarks.rows import Measure, Measured
-from fedbandits.engine import chunk_runner, chunk_sizes
+from fedbandits.engine import chunk_runner, chunk_sizes, summing_up
 
 ARMS, RUNS = 20, 16
 GOAL = 5.0
@@ -37,10 +38,12 @@ class Form(NamedTuple):
     Attributes:
         side: the square root of N.
         network: made of it.
+        alone: whether runs are played one by one.
     """
 
     side: int
     network: Callable[[int], fb.Network]
+    alone: bool = False
 
 
 def _along_a_curve(side: int) -> fb.Network:
@@ -50,6 +53,8 @@ def _along_a_curve(side: int) -> fb.Network:
 
 FORMS = {
     "grid, losses drawn": Form(230, lambda side: fb.networks.grid(side, side)),
+    # So many agents that a kernel sums up what a run leaves.
+    "grid, runs one by one": Form(384, lambda side: fb.networks.grid(side, side), alone=True),
     "grid, losses known": Form(64, lambda side: fb.networks.grid(side, side)),
     "complete": Form(64, lambda side: fb.networks.complete(side**2)),
     "dense": Form(58, lambda side: fb.networks.random_geometric(side**2, 0.5, seed=0)),
@@ -72,20 +77,34 @@ def _row(form: Form, quick: bool) -> Measured:
     means = np.random.default_rng(0).random((gossip.network.agents, ARMS))
     problem = fb.problems.bernoulli(means, horizon, seed=1)
 
-    def play(**more: Any) -> fb.Result:
+    seeds, each = (range(runs), 1) if form.alone else (range(1), runs)
+
+    def play(seed: int = 0, **more: Any) -> fb.Result:
         # One device: a kernel is for one, and so is a tile of agents.
-        return fb.simulate(problem, fb.FedExp3(), gossip, runs, devices=1, progress=False, **more)
+        return fb.simulate(
+            problem, fb.FedExp3(), gossip, each, seed=seed, devices=1, progress=False, **more
+        )
+
+    def regret(seeds: Sequence[int], **more: Any) -> np.ndarray[Any, Any]:
+        return np.concatenate([np.zeros(0), *(_regret(play(seed, **more)) for seed in seeds)])
 
     # What is kept of an agent is added up chunk by chunk: all have the same ones.
     with mock.patch.object(chunk_sizes, "MOST_ROUNDS", horizon // 5):
-        with _answers("suitable") as fused, _answers("tile_size") as tiles:
+        with (
+            _answers(chunk_runner, "suitable") as fused,
+            _answers(chunk_runner, "tile_size") as tiles,
+            _answers(summing_up, "worth_a_kernel") as summed,
+        ):
             whole = play(dtype="float32")
         differs = _differing(whole, _stopped_and_gone_on(play, horizon))
-    if differs:
-        raise AssertionError(f"stopped on the way, {', '.join(differs)} differ")
+        if differs:
+            raise AssertionError(f"stopped on the way, {', '.join(differs)} differ")
+        if any(summed):
+            _refuse_other_sums(whole, _summed_by_xla(play), horizon)
+        found = np.concatenate([_regret(whole), regret(seeds[1:], dtype="float32")])
     with mock.patch.object(chunk_runner, "tile_size", return_value=None):
-        plain = play(dtype="float64")
-    apart = _regret(whole) - _regret(plain)
+        plain = regret(seeds, dtype="float64")
+    apart = found - plain
     error = float(apart.std(ddof=1)) / math.sqrt(runs) + horizon * ROUNDING
     value = abs(float(apart.mean())) / error
     facts = f"N={gossip.network.agents:,}, K={ARMS}, T={horizon}, {runs} runs"
@@ -93,27 +112,27 @@ def _row(form: Form, quick: bool) -> Measured:
         value,
         (value,),
         GOAL,
-        note=f"{facts}, {_how(fused, tiles)}; regret {_regret(plain).mean():.4g}, "
+        note=f"{facts}, {_how(fused, tiles, summed)}; regret {plain.mean():.4g}, "
         f"{apart.mean():+.1g} ± {error:.1g}; stopped and gone on, the same to the last bit",
     )
 
 
 @contextmanager
-def _answers(name: str) -> Iterator[list[Any]]:
+def _answers(module: ModuleType, name: str) -> Iterator[list[Any]]:
     """What a function by which the engine chooses a form says meanwhile."""
-    asked, said = getattr(chunk_runner, name), []
+    asked, said = getattr(module, name), []
 
     def spy(*arguments: Any) -> Any:
         said.append(asked(*arguments))
         return said[-1]
 
-    with mock.patch.object(chunk_runner, name, spy):
+    with mock.patch.object(module, name, spy):
         yield said
 
 
-def _how(fused: list[bool], tiles: list[int | None]) -> str:
+def _how(fused: list[bool], tiles: list[int | None], summed: list[bool]) -> str:
     if any(fused):
-        return "in kernels"
+        return "in kernels, summed up by one" if any(summed) else "in kernels"
     return "as XLA makes it" if tiles[0] is None else f"in tiles of {tiles[0]:,} agents"
 
 
@@ -138,6 +157,25 @@ def _stopped_and_gone_on(play: Callable[..., fb.Result], horizon: int) -> fb.Res
     if not (kept and told[0] < horizon):
         raise AssertionError(f"nothing was stopped: it went on after {told[0]} of {horizon} rounds")
     return resumed
+
+
+def _summed_by_xla(play: Callable[..., fb.Result]) -> fb.Result:
+    with mock.patch.object(summing_up, "worth_a_kernel", return_value=False):
+        jax.clear_caches()
+        found = play(dtype="float32")
+    jax.clear_caches()
+    return found
+
+
+def _refuse_other_sums(one: fb.Result, other: fb.Result, horizon: int) -> None:
+    """Refuse sums of the same rounds that differ by more than rounding can make them."""
+    # At each round of a chunk a sum of at most as many numbers below 1 is rounded.
+    rounding = horizon * (horizon // 5) * ROUNDING
+    for name in one.dataset:
+        a, b = (np.asarray(result.dataset[name], np.float64) for result in (one, other))
+        apart = float(np.nanmax(np.abs(a - b), initial=0.0))
+        if apart > rounding:
+            raise AssertionError(f"{name}: a kernel and XLA sum it up {apart:g} apart")
 
 
 def _differing(one: fb.Result, other: fb.Result) -> list[str]:

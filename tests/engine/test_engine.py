@@ -20,9 +20,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.arrays import Array
-from fedbandits.common.backend import playing_on
 from fedbandits.engine import checkpoint
-from fedbandits.engine.chunk_sizes import Chunking, chunking
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.results.record import Record
 from tests.instances import sent_by
@@ -121,50 +119,6 @@ def test_one_agent_one_round(name: str) -> None:
     assert result.dataset["regret"].shape == (2, 1)
     assert set(np.round(result.dataset["regret"].values.ravel(), 6)) <= {0.0, 0.5}
     assert result.communication["messages"] == 0
-
-
-# Chunks.
-
-
-def test_chunks_cover_the_horizon() -> None:
-    for horizon in (1, 7, 500, 512, 513, 1009, 3000, 12_800):
-        problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=horizon)
-        chunks = chunking(problem, 10)
-        done, sizes = 0, set()
-        while done < horizon:
-            rounds, block = chunks.after(done)
-            assert rounds % block == 0
-            sizes.add(rounds)
-            done += rounds
-        assert done == horizon
-        assert max(sizes) <= 512
-        assert len(sizes) <= 2
-    assert chunking(PROBLEM, 10) == Chunking(90, 90, 90, True)
-    # Where the fate of 2^22 messages is drawn a round, 64 MiB of float32 hold four rounds.
-    assert chunking(PROBLEM, 1, messages=2**22).stretch <= 4
-
-
-def test_a_million_agents_are_played_in_small_chunks() -> None:
-    problem = fb.problems.activated_bernoulli(agents=10**6, arms=20, horizon=1000)
-    chunks = chunking(problem, 1)
-    assert chunks.rounds <= 4
-    assert not chunks.ahead
-
-
-@pytest.mark.parametrize("agents", [10**6, 10**7])
-@pytest.mark.parametrize("arms", [9, 20, 32])
-def test_stretches_of_a_large_network_are_even_and_small_beside_its_state(
-    agents: int, arms: int
-) -> None:
-    for horizon in (85, 600, 1000):
-        problem = fb.problems.bernoulli(np.full(arms, 0.5), horizon, agents=agents)
-        with playing_on("gpu"):
-            stretch = chunking(problem, 1).stretch
-        assert stretch % 2 == 0
-        plays = stretch * agents * 9  # an arm, an expected and an incurred loss
-        assert stretch == 2 or plays <= 4 * arms * agents * 0.6
-        with playing_on("gpu"):  # a round whose messages' fates take all there is is alone
-            assert chunking(problem, 1, messages=2**24).stretch == 1
 
 
 # Interruption.

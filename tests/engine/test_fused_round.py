@@ -15,7 +15,14 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import chunk_runner, chunk_sizes, fused_round, preparation
+from fedbandits.engine import (
+    chunk_runner,
+    chunk_sizes,
+    fused_round,
+    preparation,
+    summing_kernel,
+    summing_up,
+)
 from fedbandits.engine import kernels as kernels_there
 from fedbandits.engine.pytrees import register
 from fedbandits.engine.under_way import relay
@@ -132,6 +139,25 @@ def test_losses_that_are_made_before_are_read_and_others_drawn(
     jax.clear_caches()
     the_same(game(fb.FedExp3(0.3), network), plain)
     assert drawn
+
+
+@pytest.mark.slow
+def test_what_kernels_leave_is_summed_up_in_one_pass(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    network = fb.networks.grid(20, 17)
+    plain = game(fb.FedExp3(0.3), network, runs=1)
+    request.getfixturevalue("kernels")
+    passes: list[Any] = []
+
+    def one_pass(*given: Any) -> Any:
+        passes.append(given)
+        return summing_kernel.in_one_pass(*given, interpret=True)
+
+    monkeypatch.setattr(summing_up, "in_one_pass", one_pass)
+    monkeypatch.setattr(summing_kernel, "LEAST", 1)
+    the_same(game(fb.FedExp3(0.3), network, runs=1), plain)
+    assert passes
 
 
 @pytest.mark.parametrize("agents", [5, 16, 32, 40, 64, 71])

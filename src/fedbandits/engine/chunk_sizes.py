@@ -7,6 +7,8 @@ from typing import NamedTuple
 from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 
+from .summing_kernel import worth_a_kernel
+
 # Updates of one number (an arm of an agent of a run) per chunk: about half a second of work, and on
 # an accelerator more than the host needs meanwhile to add up what is kept of every agent.
 _UPDATES_CPU = 2**24
@@ -58,7 +60,7 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
         if (fit := MOST_LOSSES_HELD // losses) >= _WORTH_A_STRETCH and not problem.adaptive:
             held = min(held, fit)  # made ahead, losses take no steps of the rounds themselves
         elif large := fit < 2:
-            held = max(held, problem.arms // 8 * 2)  # in half as much memory as the state takes
+            held = max(held, _worth_holding(runs, problem.agents, problem.arms))
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
@@ -73,6 +75,17 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
         stretch -= stretch % 2  # an even number of rounds need not copy the state back (`rounds`)
     ahead = not problem.adaptive and stretch * losses <= MOST_LOSSES_HELD
     return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
+
+
+def _worth_holding(runs: int, agents: int, arms: int) -> int:
+    """Rounds of a large network: what they leave takes less memory than its state.
+
+    A kernel that sums them up needs their arms and expected losses only, and so takes more of them.
+    Where XLA plays the rounds of such a run after all, it holds their uniforms as well, and what is
+    held may take a little more than the state.
+    """
+    longer = arms // 4 * 2
+    return longer if worth_a_kernel((longer, runs, agents), arms) else arms // 8 * 2
 
 
 def _even(horizon: int, most: int) -> int:

@@ -17,6 +17,7 @@ from fedbandits.results.record import AgentTotals, Curves, Invalid
 from . import fused_round
 from .conditions import Conditions
 from .devices import Spread
+from .summing_up import Plays, sum_up
 from .tiled_round import losses_of_round, round_in_tiles
 from .tiles import arm_type
 from .under_way import moved_on, own_state, relay
@@ -86,24 +87,6 @@ class Losses(NamedTuple):
     mean: Array
     valid: Array
     invalid: Invalid | None = None
-
-
-class Plays(NamedTuple):
-    """What a round, or a stretch of them, leaves to be summed up.
-
-    Attributes:
-        action: the arms played, `[C, R, N]`.
-        expected: expected loss ⟨p_t, ℓ̄_t⟩ of every agent, `[C, R, N]`.
-        arm_loss: ℓ̄_t(i), `[C, K]`; of a problem that watches `[C, K, R]`.
-        valid: whether all losses were in [0, 1], `[C]`; always true where they are not checked.
-        invalid: the first of each round that was not, `[C]`, where it is looked for.
-    """
-
-    action: Array
-    expected: Array
-    arm_loss: Array
-    valid: Array
-    invalid: Invalid | None
 
 
 def draw_uniforms(
@@ -189,7 +172,7 @@ class Chunk(NamedTuple):
         ahead: generate the losses of a stretch at once: faster where they fit in memory.
         checked: look for losses outside [0, 1].
         where: how the carry lies on devices.
-        fused: play rounds as one kernel each.
+        fused: play rounds as one kernel each, and sum them up by kernels.
         tile: play rounds in tiles of so many agents; None plays them at once.
     """
 
@@ -260,8 +243,9 @@ class _Loop(NamedTuple):
         elif self.chunk.tile is not None:
             play = self.in_tiles
         (state, memory), plays = play((state, memory), now, excess.dtype)
-        excess, curves, added = sum_up(plays, excess, self.conditions)
-        return (Carry(state, excess, memory), jax.tree.map(jnp.add, totals, added)), curves
+        kernels = self.chunk.fused
+        excess, totals, curves = sum_up(plays, excess, totals, self.conditions, kernels=kernels)
+        return (Carry(state, excess, memory), totals), curves
 
     def in_tiles(
         self, before: tuple[Any, Any], now: tuple[Array, Array | None], dtype: Any
@@ -375,50 +359,6 @@ def _first_invalid(losses: Array) -> Invalid:
     in_order = jnp.moveaxis(losses, 0, 2).reshape(-1)
     place = (~((in_order >= 0) & (in_order <= 1))).argmax().astype("int32")  # NaN fails both
     return Invalid(place, in_order[place])
-
-
-def sum_up(
-    plays: Plays, excess: Array, conditions: Conditions
-) -> tuple[Array, Curves, AgentTotals]:
-    """What is kept of a stretch of rounds, and the excess after it.
-
-    All rounds at once: in the loop each of these sums would be a small step of its own.
-    """
-    arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
-    by_agent = plays.expected.mean(axis=1)
-    mean = conditions.honest(by_agent).mean(axis=1, keepdims=True)
-    excesses = excess + jnp.cumsum(by_agent - mean, axis=0)
-    action = conditions.honest(plays.action)
-    frequency = _counts(action, arms).astype(dtype) / action.shape[2]
-    of_arms = plays.arm_loss if plays.arm_loss.ndim == 3 else plays.arm_loss[..., None]
-    curves = Curves(
-        (frequency * of_arms).sum(axis=1),
-        conditions.honest(plays.expected).mean(axis=2),
-        plays.arm_loss,
-        frequency,
-        conditions.honest(excesses).max(axis=1),
-        plays.valid,
-        plays.invalid,
-    )
-    incurred = _incurred(plays.arm_loss, plays.action).sum(axis=0)
-    return excesses[-1], curves, AgentTotals(incurred, plays.expected.sum(axis=0))
-
-
-def _incurred(arm_loss: Array, action: Array) -> Array:
-    """The mean loss of the arms played, `[C, K]` or `[C, K, R]` and `[C, R, N] -> [C, R, N]`."""
-    if arm_loss.ndim == 3:
-        return jnp.take_along_axis(jnp.swapaxes(arm_loss, 1, 2), action, axis=2)
-    return jax.vmap(lambda losses, action: losses[action])(arm_loss, action)
-
-
-def _counts(action: Array, arms: int) -> Array:
-    """How many agents played each arm, `[C, R, N] -> [C, K, R]`."""
-    if not on_cpu():  # many threads would wait for each other's turn to add
-        numbers = jnp.arange(arms, dtype=action.dtype)[:, None, None]
-        return (action[:, None] == numbers).sum(axis=3, dtype="int32")
-    rounds, runs, _ = action.shape
-    zeros = jnp.zeros((rounds, arms, runs), "int32")
-    return zeros.at[jnp.arange(rounds)[:, None, None], action, jnp.arange(runs)[:, None]].add(1)
 
 
 def _unrolled() -> int:

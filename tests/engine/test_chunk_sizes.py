@@ -1,0 +1,58 @@
+"""How a run is cut into chunks and stretches of rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fedbandits as fb
+from fedbandits.common.backend import playing_on
+from fedbandits.engine.chunk_sizes import Chunking, chunking
+from fedbandits.engine.summing_kernel import worth_a_kernel
+
+
+def test_chunks_cover_the_horizon() -> None:
+    for horizon in (1, 7, 500, 512, 513, 1009, 3000, 12_800):
+        problem = fb.problems.activated_bernoulli(agents=36, arms=20, horizon=horizon)
+        chunks = chunking(problem, 10)
+        done, sizes = 0, set()
+        while done < horizon:
+            rounds, block = chunks.after(done)
+            assert rounds % block == 0
+            sizes.add(rounds)
+            done += rounds
+        assert done == horizon
+        assert max(sizes) <= 512
+        assert len(sizes) <= 2
+    problem = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=90)
+    assert chunking(problem, 10) == Chunking(90, 90, 90, True)
+    # Where the fate of 2^22 messages is drawn a round, 64 MiB of float32 hold four rounds.
+    assert chunking(problem, 1, messages=2**22).stretch <= 4
+
+
+def test_a_million_agents_are_played_in_small_chunks() -> None:
+    problem = fb.problems.activated_bernoulli(agents=10**6, arms=20, horizon=1000)
+    chunks = chunking(problem, 1)
+    assert chunks.rounds <= 4
+    assert not chunks.ahead
+
+
+@pytest.mark.parametrize("agents", [10**6, 10**7])
+@pytest.mark.parametrize("arms", [9, 20, 32])
+def test_stretches_of_a_large_network_are_even_and_small_beside_its_state(
+    agents: int, arms: int
+) -> None:
+    for horizon in (85, 600, 1000):
+        problem = fb.problems.bernoulli(np.full(arms, 0.5), horizon, agents=agents)
+        with playing_on("gpu"):
+            stretch = chunking(problem, 1).stretch
+        assert stretch % 2 == 0
+        plays = stretch * agents * 5  # an arm and an expected loss, for the kernel that sums up
+        assert worth_a_kernel((stretch, 1, agents), arms)
+        assert stretch == 2 or plays <= 4 * arms * agents * 0.65
+        with playing_on("gpu"):
+            stretch = chunking(problem, 2).stretch
+        plays = stretch * 2 * agents * 9  # beside both an incurred loss, as XLA sums them up
+        assert stretch == 2 or plays <= 4 * arms * 2 * agents * 0.6
+        with playing_on("gpu"):  # a round whose messages' fates take all there is is alone
+            assert chunking(problem, 1, messages=2**24).stretch == 1
