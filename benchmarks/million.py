@@ -30,7 +30,8 @@ GOAL_STATES = 4.0
 def measures(quick: bool) -> list[Measure]:
     """Time a round on both graphs, and the peak memory for two horizons."""
     side = 40 if quick else 1000
-    short, ten = _horizon(), [Measure("million/ten of them", "µs a round", lambda: _ten_row(quick))]
+    short = _horizon(200)
+    ten = [Measure("million/ten of them", "µs a round", lambda: _ten_row(quick))]
     return [
         Measure("million/grid", "µs a round", lambda: _grid_row(side)),
         *([] if jax.default_backend() == "cpu" else ten),
@@ -64,20 +65,23 @@ def geometric(
     return fb.gossip.max_degree(network)
 
 
-def _horizon() -> int:
-    """Rounds of the shorter of two calls: a second or more of work at the goals."""
-    return 10 if jax.default_backend() == "cpu" else 200
+def _horizon(quick: int) -> int:
+    """Rounds of the shorter of two calls, and how many where they are quick: on an accelerator.
+
+    So many that noise in what is done once hardly counts.
+    """
+    return 10 if jax.default_backend() == "cpu" else quick
 
 
 @cache
 def _grid_round(side: int) -> tuple[float, ...]:
-    return _microseconds(grid(side))
+    return _microseconds(grid(side), _horizon(2000))
 
 
 def _grid_row(side: int) -> Measured:
     values = _grid_round(side)
     least = 1e6 * floor.a_round(ARMS * side**2)
-    goal, note = GOAL_GRID_US, f"N={side**2:,}, K={ARMS}; {_bandwidth()}"
+    goal, note = GOAL_GRID_US, f"{_sizes(side, _horizon(2000))}; {_bandwidth()}"
     if jax.default_backend() == "cpu":
         parts = floor.parts(ARMS, side**2)
         goal = GOAL_PARTS * 1e6 * sum(parts)
@@ -91,9 +95,10 @@ def _grid_row(side: int) -> Measured:
 def _ten_row(quick: bool) -> Measured:
     """On accelerators alone: two cores would take minutes."""
     side = 126 if quick else 3162
-    values = _microseconds(grid(side), 85)  # a chunk, and three
+    horizon = 80 if quick else 800  # whole chunks
+    values = _microseconds(grid(side), horizon)
     least = 1e6 * floor.a_round(ARMS * side**2)
-    note = f"N={side**2:,}, K={ARMS}"
+    note = _sizes(side, horizon)
     if not quick:
         note += f"; {min(values) / min(_grid_round(1000)):.1f} times a million"
     return Measured(min(values), values, GOAL_TEN_US, None, least, note)
@@ -102,12 +107,13 @@ def _ten_row(quick: bool) -> Measured:
 def _geometric_row(side: int, numbering: Numbering) -> Measured:
     """Its goal is for agents numbered along a curve; as networkx numbers them there is none."""
     gossip = geometric(side**2, numbering=numbering)
-    values = _microseconds(gossip)
+    horizon = _horizon(2000 if numbering == "hilbert" else 200)
+    values = _microseconds(gossip, horizon)
     beside = min(_grid_round(side))
     least = 1e6 * floor.a_round(ARMS * side**2, directed_edges=gossip.directed_edges)
     degree = gossip.directed_edges / side**2
     note = (
-        f"N={side**2:,}, K={ARMS}, mean degree {degree:.1f}, agents numbered "
+        f"{_sizes(side, horizon)}, mean degree {degree:.1f}, agents numbered "
         f"{'along a Hilbert curve' if numbering == 'hilbert' else 'as networkx does'}; "
         f"{min(values) / beside:.2f} times the grid"
     )
@@ -117,14 +123,18 @@ def _geometric_row(side: int, numbering: Numbering) -> Measured:
     return Measured(min(values), values, GOAL_GRIDS * beside, _numpy(gossip), least, note)
 
 
-def _microseconds(gossip: fb.Gossip, horizon: int | None = None) -> tuple[float, ...]:
+def _sizes(side: int, horizon: int) -> str:
+    return f"N={side**2:,}, K={ARMS}, T={horizon:,} and {3 * horizon:,}"
+
+
+def _microseconds(gossip: fb.Gossip, horizon: int) -> tuple[float, ...]:
     agents = gossip.network.agents
     made = cache(lambda horizon: problem(agents, horizon))
 
     def play(horizon: int) -> fb.Result:
         return fb.simulate(made(horizon), fb.FedExp3(0.1), gossip, runs=1, progress=False)
 
-    return tuple(1e6 * seconds for seconds in a_round(play, horizon or _horizon(), 5))
+    return tuple(1e6 * seconds for seconds in a_round(play, horizon, 5))
 
 
 def _numpy(gossip: fb.Gossip) -> float:
