@@ -42,5 +42,19 @@ def test_the_price_is_told_by_its_power_of_the_rate() -> None:
         *["2.00"] * 2,
     ]
     (words,) = slow_networks.price_findings(prices)
-    assert "of 1.0 to 1.0 on the complete graph and of 2.0 to 2.0 on path and star" in words
-    assert "agents who disagree pay 3.0 times" in words
+    assert "of 1.00 to 1.00 on the complete graph and of 2.00 to 2.00 on path and star" in words
+    assert "agents who disagree pay 3.0 to 3.0 times" in words
+
+
+def test_the_picture_has_a_line_for_each_price_and_a_guide_for_each_power() -> None:
+    prices = [price("complete", 0.4, 1), price("complete", 0.0, 1), price("star", 0.4, 2)]
+    (ax,) = slow_networks.draw_prices(prices).axes
+    names = ax.get_legend_handles_labels()[1]
+    assert names == ["complete, disagree", "complete, agree", "star, disagree"]
+    # Bars are no lines, and all lines but guides are those of prices.
+    lines = sorted(ax.lines, key=lambda line: line.get_linestyle())
+    assert [line.get_linestyle() for line in lines] == ["-"] * 3 + ["--"] * 2
+    steps = [
+        np.diff(np.log(np.array(line.get_data(), float)[:, [0, -1]])).ravel() for line in lines
+    ]
+    np.testing.assert_allclose([y / x for x, y in steps], [1, 1, 2, 1, 2], rtol=1e-9)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from fedbandits.gossip.scatter import scatter
 from .figure1 import EXPLORATION
 from .kept_cells import KeptCells
 from .measure import exponent, in_threads, interval, span
-from .section import Table
+from .section import Options, Picture, Section, Table
 from .suite import BEST, DEFAULT, Case, Floats, Seeds, Sizes, networks, play_case, ratio
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SMALL_LOSS = "small_loss"
 SLOW = ("path", "star")
@@ -49,10 +52,13 @@ class Price(NamedTuple):
     costs: Floats
 
 
-def study(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> tuple[list[Table], list[str]]:
-    """Tables and findings of both parts."""
-    prices, cases = price_of_gossip(seeds, sizes, kept), long_runs(seeds, sizes, kept)
-    return [price_table(prices), long_table(cases)], [*price_findings(prices), *findings(cases)]
+def study(section: Section, options: Options, seeds: Seeds, sizes: Sizes, kept: KeptCells) -> None:
+    """Add tables, findings and a picture; writes `price_of_gossip` as .png, .pdf and .svg."""
+    with section.timed("slow networks, long runs"):
+        prices, cases = price_of_gossip(seeds, sizes, kept), long_runs(seeds, sizes, kept)
+    section.tables += [price_table(prices), long_table(cases)]
+    section.add_picture(options.out, draw_prices(prices), PICTURE)
+    section.paragraphs += [*price_findings(prices), *findings(cases)]
 
 
 def disagreeing(sizes: Sizes, spread: float = 0.4) -> Callable[[int], fb.problems.Problem]:
@@ -135,15 +141,73 @@ def price_findings(prices: list[Price]) -> list[str]:
         for s in (False, True)
     )
     agree, disagree = (
-        np.mean([p.costs.mean() for p in prices if p.network in SLOW and (p.spread > 0) == s])
+        np.mean(
+            [p.costs.mean(axis=1) for p in prices if p.network in SLOW and (p.spread > 0) == s], 0
+        )
         for s in (False, True)
     )
+    more = disagree / agree
     return [
         "Once the best arm is known, a round costs about the rate to the power of "
-        f"{min(fast):.1f} to {max(fast):.1f} on the complete graph and of {min(slow):.1f} to "
-        f"{max(slow):.1f} on path and star. There agents who disagree pay {disagree / agree:.1f} "
-        "times what agents pay whose losses have the same means."
+        f"{min(fast):.2f} to {max(fast):.2f} on the complete graph and of {min(slow):.2f} to "
+        f"{max(slow):.2f} on path and star. On path and star agents who disagree pay "
+        f"{min(more):.1f} to {max(more):.1f} times what agents pay whose losses have the same "
+        "means, by the rate."
     ]
+
+
+PICTURE = Picture(
+    "price_of_gossip",
+    "What a round costs once it is known which arm is best, at constant learning rates, in the "
+    f"second half of a run of {LONGER} T: filled where agents disagree, hollow where the losses of "
+    "all have the same means. Bars are 95%, over draws of the losses. Dashed: in proportion to the "
+    "rate, and to its square, which the argument for agents whose news is slow has, and which no "
+    "line reaches from end to end.",
+    "Lines on log axes, regret a round by learning rate: that of the complete graph rises with "
+    "the rate, those of path and star faster.",
+)
+
+
+def draw_prices(prices: list[Price]) -> Figure:
+    """Regret a round by rate, a line for each network and kind of agents."""
+    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+
+    ax = new_axes()
+    order = list(dict.fromkeys(price.network for price in prices))
+    for price in prices:
+        i = order.index(price.network)
+        found = [interval(costs) for costs in price.costs]
+        mean = np.array([f.mean for f in found])
+        ax.errorbar(
+            price.rates,
+            mean,
+            np.maximum([[f.mean - f.low for f in found], [f.high - f.mean for f in found]], 0),
+            fmt=f"-{'os^'[i]}",
+            ms=4,
+            color=COLOURS[i],
+            mfc=COLOURS[i] if price.spread else "white",
+            label=f"{price.network}, {'disagree' if price.spread else 'agree'}",
+        )
+    lowest = min(price.costs[0].mean() for price in prices)
+    for power in (1, 2):
+        guide = 0.8 * lowest * (np.array(RATES) / RATES[0]) ** power
+        ax.plot(RATES, guide, color="0.5", ls="--", lw=0.8, zorder=0)
+        ax.annotate(
+            ("rate", "rate²")[power - 1],
+            (RATES[-1], guide[-1]),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            color="0.4",
+            fontsize="small",
+        )
+    plain_log(ax)
+    ax.set_xticks(RATES, [f"{rate:.2g}" for rate in RATES])
+    ax.minorticks_off()
+    ax.set_xlabel("constant learning rate")
+    ax.set_ylabel("regret a round")
+    legend_below(ax)
+    return figure_of(ax)
 
 
 def long_table(cases: list[Case]) -> Table:

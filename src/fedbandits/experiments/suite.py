@@ -193,7 +193,7 @@ BEST = "best constant"
 
 
 def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
-    """Play the suite and judge; writes `suite.csv` and `suite` as .png, .pdf and .svg."""
+    """Play the suite and judge; writes `suite.csv` and two pictures as .png, .pdf and .svg."""
     from . import slow_networks  # which plays what is here
 
     sizes = sizes or (QUICK if options.quick else FULL)
@@ -222,10 +222,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     section.tables += [ratio_table(cases), adversarial_table(cases), verdict_table(cases)]
     section.add_picture(options.out, draw(cases), PICTURE)
     section.paragraphs += findings(cases)
-    with section.timed("slow networks, long runs"):
-        tables, paragraphs = slow_networks.study(seeds, sizes, kept)
-    section.tables += tables
-    section.paragraphs += paragraphs
+    slow_networks.study(section, options, seeds, sizes, kept)
     forget_cells(options, "suite")
     return section
 
