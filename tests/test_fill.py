@@ -28,9 +28,9 @@ SECTION: dict[str, Any] = {
     "tables": [{"title": "T", "columns": ["a", "b"], "rows": [["x", "1"]], "note": "Read so."}],
 }
 
-AWAITED = {"leaderboard", "live", "robustness"}
-"""Parts that take a GPU or long, and whose last run is older than what pages must say of them, or
-than the draws of today: `bernoulli`, `fixed_activation`, `heterogeneous` draw other coins now."""
+AWAITED = {"live", "robustness"}
+"""Parts that take long, and whose last run is older than what pages must say of them, or
+than the draws of today: `bernoulli`, `heterogeneous` draw other coins now."""
 
 UNTOLD = {
     *("figure1", "figure1_older", "figure2", "figure2_older", "figure2_generated"),
