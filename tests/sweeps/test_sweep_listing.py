@@ -251,7 +251,7 @@ def test_a_sweep_is_plotted_against_the_best_sequence(
         (["results", "--changes", "2", "--parts", "3"], "give --changes 2 or --parts 3, not both"),
         (["plot", "--changes", "2", "--parts", "3"], "give --changes 2 or --parts 3, not both"),
         (["plot", "--parts", "3", "--kind", "arms"], "of kind arms has no regret; leave --parts"),
-        (["plot", "--changes", "20"], "changes in a horizon of 20 rounds must be at most 19, not 20"),
+        (["plot", "--changes", "20"], "a horizon of 20 rounds must be at most 19, not 20"),
     ],
 )
 def test_sequences_that_are_refused(sweep: Path, args: list[str], message: str) -> None:
