@@ -17,9 +17,16 @@ from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
 from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_round
 from fedbandits.engine.compiled import compiled
+from fedbandits.engine.devices import spread
 from fedbandits.engine.preparation import Game, precision, prepare
 from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.tiled_round import losses_of_round, round_in_tiles, tile_size
+from fedbandits.engine.tiled_round import (
+    MOST,
+    agents_in_cache,
+    losses_of_round,
+    round_in_tiles,
+    tile_size,
+)
 from fedbandits.engine.under_way import relay
 
 ARMS, AGENTS = 5, 299
@@ -293,6 +300,18 @@ def test_agents_on_several_devices_are_played_at_once() -> None:
 def test_few_agents_are_played_at_once_however_many_runs() -> None:
     assert _tile(coins(), fb.FedExp3(), GRID) is None
     assert _tile(coins(), fb.FedExp3(), GRID, runs=1000) is None
+
+
+@pytest.mark.parametrize("arms", [2, 5, 10, 16, 20])
+@pytest.mark.parametrize("agents", [10**6, 15_625 * 9, 317**2])
+def test_tiles_are_even_and_divide_the_agents_where_such_are_to_be_had(
+    agents: int, arms: int
+) -> None:
+    size = agents_in_cache(arms, spread(1, 1, agents))
+    assert size is not None
+    assert size % 2 == 0
+    even_divisors = [n for n in range(2, MOST + 1, 2) if agents % n == 0]
+    assert agents % size == 0 or not any(size // 2 < n <= size for n in even_divisors)
 
 
 def _tile(
