@@ -251,6 +251,8 @@ def test_a_sweep_is_plotted_against_the_best_sequence(
         (["results", "--changes", "2", "--parts", "3"], "give --changes 2 or --parts 3, not both"),
         (["plot", "--changes", "2", "--parts", "3"], "give --changes 2 or --parts 3, not both"),
         (["plot", "--parts", "3", "--kind", "arms"], "of kind arms has no regret; leave --parts"),
+        (["results", "--changes", "-1"], "changes must be a whole number of at least 0, not -1"),
+        (["plot", "--parts", "0"], "parts must be a whole number of at least 1, not 0"),
         (["plot", "--changes", "20"], "a horizon of 20 rounds must be at most 19, not 20"),
     ],
 )

@@ -17,7 +17,6 @@ SequenceChanges = Annotated[
     typer.Option(
         "--changes",
         metavar="S",
-        min=0,
         help="Regret against the best sequence with at most S changes.",
     ),
 ]
@@ -26,7 +25,6 @@ SequenceParts = Annotated[
     typer.Option(
         "--parts",
         metavar="S",
-        min=1,
         help="Regret against the best arm of each of S equal parts of the horizon.",
     ),
 ]
@@ -36,10 +34,11 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what is there alre
 
 def sequence(changes: int | None, parts: int | None) -> dict[str, int]:
     """The arguments of `Result.regret_against` that were given: one, or none for a fixed arm."""
-    given = {k: s for k, s in (("changes", changes), ("parts", parts)) if s is not None}
-    if len(given) > 1:
+    from fedbandits.results.dynamic_regret import given_sequence
+
+    if changes is not None and parts is not None:
         raise ValueError(
             f"regret is against one sequence of arms: give --changes {changes} or --parts {parts}, "
             "not both"
         )
-    return given
+    return given_sequence(changes, parts)
