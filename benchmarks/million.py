@@ -65,12 +65,9 @@ def geometric(
     return fb.gossip.max_degree(network)
 
 
-def _horizon(quick: int) -> int:
-    """Rounds of the shorter of two calls, and how many where they are quick: on an accelerator.
-
-    So many that noise in what is done once hardly counts.
-    """
-    return 10 if jax.default_backend() == "cpu" else quick
+def _horizon(on_accelerator: int) -> int:
+    """Rounds of the shorter of two calls: so many that noise in the set-up hardly counts."""
+    return 10 if jax.default_backend() == "cpu" else on_accelerator
 
 
 @cache

@@ -45,14 +45,15 @@ def test_stretches_of_a_large_network_are_even_and_small_beside_its_state(
     for horizon in (85, 600, 1000):
         problem = fb.problems.bernoulli(np.full(arms, 0.5), horizon, agents=agents)
         with playing_on("gpu"):
-            stretch = chunking(problem, 1).stretch
-        assert stretch % 2 == 0
-        plays = stretch * agents * 5  # an arm and an expected loss, for the kernel that sums up
-        assert worth_a_kernel((stretch, 1, agents), arms)
-        assert stretch == 2 or plays <= 4 * arms * agents * 0.65
-        with playing_on("gpu"):
-            stretch = chunking(problem, 2).stretch
-        plays = stretch * 2 * agents * 9  # beside both an incurred loss, as XLA sums them up
-        assert stretch == 2 or plays <= 4 * arms * 2 * agents * 0.6
-        with playing_on("gpu"):  # a round whose messages' fates take all there is is alone
-            assert chunking(problem, 1, messages=2**24).stretch == 1
+            summed, plain = chunking(problem, 1, fused=True), chunking(problem, 1)
+            assert chunking(problem, 2, fused=True) == chunking(problem, 2)
+            # A round whose messages' fates take all there is is alone.
+            assert chunking(problem, 1, messages=2**24, fused=True).stretch == 1
+        assert summed.stretch > plain.stretch or arms == 9  # with few arms there is little room
+        for chunks in (summed, plain):
+            assert chunks.stretch % 2 == 0
+            assert not chunks.ahead
+        # The kernel that sums up needs an arm and an expected loss, XLA an incurred one as well.
+        assert worth_a_kernel((summed.stretch, 1, agents), arms)
+        for chunks, size in ((summed, 5), (plain, 9)):
+            assert chunks.stretch == 2 or chunks.stretch * size <= 4 * arms * 0.65

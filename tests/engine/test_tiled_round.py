@@ -168,7 +168,7 @@ def test_a_simulation_is_the_same(
     in_tiles = datasets()
     monkeypatch.setattr(tiled_round, "LEAST", 2**40)
     at_once = datasets()
-    assert found == [23, None]
+    assert found == [36 if len(rates) == 1 else 30, None]
     for tiled, plain in zip(in_tiles, at_once, strict=True):
         for name, values in plain.data_vars.items():
             np.testing.assert_allclose(tiled[name], values, rtol=1e-12, atol=1e-12)
@@ -216,18 +216,18 @@ def test_resumed_is_bit_identical(
             fb.simulate(coins(), fb.FedExp3(), gossip, runs=1, checkpoint=tmp_path)
     resumed = fb.simulate(coins(), fb.FedExp3(), gossip, runs=1, checkpoint=tmp_path)
     assert resumed.dataset.identical(undisturbed.dataset)
-    assert played == [23, 23]
+    assert played == [36, 36]
 
 
 @pytest.mark.usefixtures("tiled")
 def test_what_is_played_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many agents as fit, a divisor of N where one is near."""
-    assert _tile(coins(), fb.FedExp3(), GRID) == 23  # of 299 / 8 = 37 at most
-    assert _tile(coins(), fb.Exp3(), None, runs=20, devices=1) == 3
+    """As many agents as fit, an even number, and a divisor of N where one is near."""
+    assert _tile(coins(), fb.FedExp3(), GRID) == 36  # of 299 / 8 = 37 at most
+    assert _tile(coins(), fb.Exp3(), None, runs=20, devices=1) == 2
     even, row = fb.problems.bernoulli([0.1] * ARMS, 40, agents=300), fb.networks.path(300)
     assert _tile(even, fb.FedExp3(), fb.gossip.max_degree(row)) == 30
-    monkeypatch.setattr(tiled_round, "MOST", 14)
-    assert _tile(coins(), fb.FedExp3(), GRID) == 13
+    monkeypatch.setattr(tiled_round, "MOST", 15)
+    assert _tile(coins(), fb.FedExp3(), GRID) == 14
     monkeypatch.setattr(tiled_round, "MOST", 12)
     assert _tile(coins(), fb.FedExp3(), GRID) == 12  # though neighbours are 13 apart
     assert _tile(coins(), fb.Exp3(), None) == 12

@@ -79,7 +79,8 @@ def _play_chunks(
     draws = batch.size if batch.over == "draws" else 1
     gossip = first_game.gossip
     drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
-    chunks = chunking(problem, where.runs * batch.size, draws, drawn)
+    sizes = where.runs * batch.size, draws, drawn
+    chunks = chunking(problem, *sizes)
     fused = (
         kernels()
         and batch.over is None
@@ -88,6 +89,8 @@ def _play_chunks(
             batch.algorithm, first_game.conditions, problem, chunks.ahead, batch.carry.state
         )
     )
+    if fused:
+        chunks = chunking(problem, *sizes, fused=True)
     tile = tile_size(
         first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
     )

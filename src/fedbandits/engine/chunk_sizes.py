@@ -47,10 +47,17 @@ class Chunking(NamedTuple):
         return rounds, rounds
 
 
-def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> Chunking:
+def chunking(
+    problem: Problem, runs: int, draws: int = 1, messages: int = 0, *, fused: bool = False
+) -> Chunking:
     """Chunks for this problem and number of runs, on so many draws of the losses at once.
 
-    `messages` are those of a run and round whose fate is drawn.
+    Args:
+        problem: the losses.
+        runs: R.
+        draws: of the losses, played together.
+        messages: those of a run and round whose fate is drawn.
+        fused: whether kernels play the rounds, which changes nothing but the stretches.
     """
     numbers, cpu = problem.agents * problem.arms, on_cpu()
     losses = numbers * draws  # of one round
@@ -60,7 +67,7 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
         if (fit := MOST_LOSSES_HELD // losses) >= _WORTH_A_STRETCH and not problem.adaptive:
             held = min(held, fit)  # made ahead, losses take no steps of the rounds themselves
         elif large := fit < 2:
-            held = max(held, _worth_holding(runs, problem.agents, problem.arms))
+            held = max(held, _worth_holding(runs, problem, fused))
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
@@ -77,15 +84,15 @@ def chunking(problem: Problem, runs: int, draws: int = 1, messages: int = 0) -> 
     return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
 
 
-def _worth_holding(runs: int, agents: int, arms: int) -> int:
-    """Rounds of a large network: what they leave takes less memory than its state.
+def _worth_holding(runs: int, problem: Problem, fused: bool) -> int:
+    """Rounds of a large network: what they leave takes little more than half as much memory.
 
     A kernel that sums them up needs their arms and expected losses only, and so takes more of them.
-    Where XLA plays the rounds of such a run after all, it holds their uniforms as well, and what is
-    held may take a little more than the state.
     """
-    longer = arms // 4 * 2
-    return longer if worth_a_kernel((longer, runs, agents), arms) else arms // 8 * 2
+    longer = problem.arms // 4 * 2
+    if fused and worth_a_kernel((longer, runs, problem.agents), problem.arms):
+        return longer
+    return problem.arms // 8 * 2
 
 
 def _even(horizon: int, most: int) -> int:

@@ -9,7 +9,6 @@ its arms held side by side (`arms_in_registers.Arms`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -26,11 +25,10 @@ from fedbandits.problems.base import Problem, RoundKey
 
 from .arms_in_registers import Arms, Late
 from .conditions import Conditions
+from .kernels import triton_takes
 from .matrix_forms import Near
 from .tiles import tile_round
 from .under_way import moved_on, own_state
-
-logger = logging.getLogger("fedbandits")
 
 MOST_ARMS = 32
 """Beyond that the registers of a block do not hold what an agent needs."""
@@ -262,14 +260,7 @@ def _triton_takes(
 
         losses = jax.ShapeDtypeStruct((1, arms, agents), dtype) if problem is None else problem
         words = jax.ShapeDtypeStruct((), "uint32"), jax.ShapeDtypeStruct((1,), "int32")
-        platforms = None if jax.default_backend() == "gpu" else ("cuda",)
-        try:
-            traced = jax.jit(play).trace(player, before, losses, *words)
-            traced.lower(lowering_platforms=platforms)
-            _taken[of] = True
-        except Exception as error:  # whatever it cannot do, XLA can
-            logger.info("%s has no kernel: %s", type(algorithm).__name__, error)
-            _taken[of] = False
+        _taken[of] = triton_takes(type(algorithm).__name__, play, player, before, losses, *words)
     return _taken[of]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,3 +44,20 @@ def _tried() -> bool:
     except Exception as error:  # whatever it is, XLA's own kernels are there
         logger.info("no kernels by Triton here: %s", error)
         return False
+
+
+def triton_takes(name: str, function: Callable[..., Any], *shapes: Any) -> bool:
+    """Whether Triton makes kernels of a function; where it does not, XLA has a form of its own.
+
+    Args:
+        name: what is told to have none.
+        function: one with kernels.
+        shapes: of its arguments, `jax.ShapeDtypeStruct`s or trees of them.
+    """
+    platforms = None if jax.default_backend() == "gpu" else ("cuda",)
+    try:
+        jax.jit(function).trace(*shapes).lower(lowering_platforms=platforms)
+    except Exception as error:  # whatever it cannot do, XLA can
+        logger.info("%s has no kernel: %s", name, error)
+        return False
+    return True

@@ -11,6 +11,7 @@ x being expected losses and e their excess: what all agents have in common is ta
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -19,19 +20,34 @@ import jax.numpy as jnp
 from fedbandits.arrays import Array
 from fedbandits.results.record import AgentTotals
 
+from .kernels import triton_takes
+
 BLOCK, WARPS = 128, 1
 """Agents of a block: in one warp, so that no thread waits for others, and fewer than 256, as a byte
 counts them."""
 LEAST = 2**17
 """Agents from which on there are enough blocks for an accelerator."""
-MOST_ROUNDS = 16
-"""Of a stretch: each of them makes the kernel longer."""
+LONGEST = 16
+"""Rounds of a stretch: each of them makes the kernel longer."""
 
 
 def worth_a_kernel(sizes: tuple[int, ...], arms: int) -> bool:
-    """Whether a stretch is summed up so: `sizes` are C, R and N."""
+    """Whether a stretch that kernels played is summed up so: `sizes` are C, R and N."""
     rounds, runs, agents = sizes
-    return runs == 1 and agents >= LEAST and rounds <= MOST_ROUNDS and arms <= 2 * MOST_ROUNDS
+    large = runs == 1 and agents >= LEAST and rounds <= LONGEST
+    return large and _triton_takes_it(rounds, arms)
+
+
+@functools.cache
+def _triton_takes_it(rounds: int, arms: int) -> bool:
+    """Asked of one block: how many there are makes no difference."""
+
+    def shaped(*shape: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+    plays = shaped(rounds, 1, BLOCK, dtype="int8"), shaped(rounds, 1, BLOCK), shaped(rounds, arms)
+    totals = AgentTotals(shaped(1, BLOCK), shaped(1, BLOCK))
+    return triton_takes("summing up", in_one_pass, *plays, shaped(BLOCK), totals)
 
 
 def in_one_pass(

@@ -53,7 +53,7 @@ def sum_up(
     totals: AgentTotals,
     conditions: Conditions,
     *,
-    kernels: bool = False,
+    kernels: bool,
 ) -> Summary:
     """What is kept of a stretch of rounds, and of those before it.
 

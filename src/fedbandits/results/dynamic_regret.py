@@ -121,7 +121,7 @@ def compared_with(
     data = result.dataset
     horizon = int(data["time"][-1])
     if not given_sequence(changes, parts):
-        raise TypeError("give one of the two: changes=5, or parts=6")
+        raise TypeError("give one of the two: regret_against(changes=5), or (parts=6)")
     times, among = data["time"].to_numpy(), f"in a horizon of {horizon:,} rounds"
     if changes is not None:
         changes = checks.whole(changes, f"changes {among}", least=0, most=horizon - 1)
