@@ -160,9 +160,9 @@ PICTURE = Picture(
     "price_of_gossip",
     "What a round costs once it is known which arm is best, at constant learning rates, in the "
     f"second half of a run of {LONGER} T: filled where agents disagree, hollow where the losses of "
-    "all have the same means. Bars are 95%, over draws of the losses. Dashed: in proportion to the "
-    "rate, and to its square, which the argument for agents whose news is slow has, and which no "
-    "line reaches from end to end.",
+    "all have the same means. Bars are 95%, over draws of the losses. Dashed: how steep a price in "
+    "proportion to the rate would be, and one in proportion to its square, which the argument for "
+    "agents whose news is slow has.",
     "Lines on log axes, regret a round by learning rate: that of the complete graph rises with "
     "the rate, those of path and star faster.",
 )
