@@ -138,6 +138,24 @@ def test_curves_against_other_arms_are_told_apart() -> None:
     ]
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_what_regret_is_against_comes_on_top_of_what_else_differs(order: list[int]) -> None:
+    """Whoever is named first: a curve would else be taken for another algorithm's, or yardstick's.
+
+    The seed differs too, and tells nothing that the memory has not told.
+    """
+    plain, fading, exp3 = made(
+        {}, {"algorithm.memory": 100, "seed": 1}, {"algorithm": {"name": "Exp3"}}
+    )
+    results = [plain, fb.Result(fading.dataset.assign_attrs(against="the best of turns")), exp3]
+    names = [
+        "FedExp3, against the current best arm",
+        "FedExp3, memory=100, against the best of turns",
+        "Exp3, against the current best arm",
+    ]
+    assert told_apart([results[i] for i in order]) == [names[i] for i in order]
+
+
 def legend_of(ax: Any) -> list[str]:
     return [text.get_text() for text in ax.get_legend().get_texts()]
 

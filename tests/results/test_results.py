@@ -282,7 +282,7 @@ def test_compare_refuses_what_is_not_comparable(result: fb.Result) -> None:
         fb.compare(result, fb.simulate(elsewhere, fb.Exp3(), runs=5))
     with pytest.raises(ValueError, match="5 and 2 entries along run"):
         fb.compare(result, fb.simulate(PROBLEM, fb.Exp3(), runs=2))
-    with pytest.raises(ValueError, match="against the current best arm and one against the final"):
+    with pytest.raises(ValueError, match="the current best arm, the other against the final"):
         fb.compare(result, result.against("final"))
 
 

@@ -62,7 +62,8 @@ def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None
 
     What the algorithm's parameters tell apart needs no word about the network, what the network
     does no word about the problem, and so on. Results that are alike in everything get a word of
-    `otherwise` each. Losses that are blurred are no small matter: where ε differs all say theirs.
+    `otherwise` each. Losses that are blurred are no small matter, nor is what regret is against:
+    where one of them differs all say theirs.
     """
     names = [result.label for result in results]
     otherwise = otherwise or [f"result {place}" for place in range(1, len(results) + 1)]
@@ -73,7 +74,9 @@ def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None
     ]
     for name in dict.fromkeys(names):
         alike = {i: _configuration(results[i]) for i, other in enumerate(names) if other == name}
-        for key in dict.fromkeys(key for words in alike.values() for key in words):
+        keys = dict.fromkeys(key for words in alike.values() for key in words)
+        # A parameter that the first of them leaves out comes before the network all the same.
+        for key in sorted(keys, key=lambda key: not key.startswith("algorithm.")):
             more = {
                 i: [*parts[i], words[key]] if key in words else parts[i]
                 for i, words in alike.items()
@@ -81,6 +84,9 @@ def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None
             if _kinds(more.values()) > _kinds(parts[i] for i in alike):
                 for i, longer in more.items():
                     parts[i] = longer
+    yardsticks = [_compared_with(result.dataset) for result in results]
+    if len({*yardsticks}) > 1:
+        parts = [[*part, f"against {arms}"] for part, arms in zip(parts, yardsticks, strict=True)]
     return [
         ", ".join(part if parts.count(part) == 1 else [*part, word])
         for part, word in zip(parts, otherwise, strict=True)
@@ -113,7 +119,6 @@ def _configuration(result: Result) -> dict[str, str]:
         for key, value in problem.items()
     }
     words |= {key: f"{key}={_short(value)}" for key, value in config.items()}
-    words["against"] = f"against {_compared_with(result.dataset)}"
     return words | {"version": f"version {version}"}
 
 
@@ -240,8 +245,9 @@ def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
             )
     if a.attrs["against"] != b.attrs["against"]:
         raise ValueError(
-            f"of {both} one is against {_compared_with(a)} and one against {_compared_with(b)}: "
-            "call regret_against with the same changes or parts on both, or compare both without"
+            f"{both} cannot be compared: one regret is against {_compared_with(a)}, the other "
+            f"against {_compared_with(b)}; call regret_against with the same changes or parts on "
+            "both, or on neither"
         )
     if all("run" in data["arm_loss"].dims for data in (a, b)):
         # They watch: the same problem, though what came of it depends on who played.
