@@ -85,7 +85,7 @@ def chunking(
 
 
 def _worth_holding(runs: int, problem: Problem, fused: bool) -> int:
-    """Rounds of a large network: what they leave takes little more than half as much memory.
+    """Rounds of a large network: what they leave takes little more than half of its state's memory.
 
     A kernel that sums them up needs their arms and expected losses only, and so takes more of them.
     """
