@@ -102,6 +102,19 @@ def test_what_a_round_needs_of_all_agents_is_found_once() -> None:
     assert program.count('"stablehlo.sort"') == 1
 
 
+@pytest.mark.parametrize(("gossip", "most"), [(GRID, 1.0), (NEARBY, 2.4)], ids=["windows", "rows"])
+def test_no_copy_of_the_state_is_kept(gossip: fb.Gossip, most: float) -> None:
+    """Beside it there is what a small tile needs and, of a graph without a rule, what all tell."""
+    with precision("float64"):
+        game = prepare(coins(), fb.FedExp3(), gossip, 1, 7, dtype="float64")
+        play = _in_tiles(game, 13)
+        state = jax.tree.map(jnp.asarray, game.carry.state)
+        program = jax.jit(play.func.__wrapped__, donate_argnums=1).lower(*play.args, state, 1)
+        memory = program.compile().memory_analysis()
+    assert memory is not None
+    assert memory.temp_size_in_bytes < most * sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+
+
 def _play_the_same(
     problem: fb.Problem, algorithm: AnyAlgorithm, gossip: fb.Gossip | None, runs: int, tile: int
 ) -> None:

@@ -66,11 +66,12 @@ class Rows(Reliable):
 
         def step(i: Array, y: Array) -> Array:
             first = jnp.minimum(i * some, agents - some)
-            heard = self.average_of(told, first, some)
+            own = jax.lax.dynamic_slice_in_dim(x, first, some, axis=-1)
+            heard = self.average_of(told, own, first)
             return jax.lax.dynamic_update_slice_in_dim(y, heard, first, axis=-1)
 
         if some == agents:
-            return self.average_of(told, 0, agents)
+            return self.average_of(told, x, 0)
         return jax.lax.fori_loop(0, -(-agents // some), step, jnp.zeros_like(x))
 
     def told(self, x: Array) -> Told:
@@ -80,14 +81,14 @@ class Rows(Reliable):
         rest = _added(nothing, rows, self.rest_index, self.rest_weight, 0)
         return Told(rows, jnp.pad(rest, [(0, 1), (0, 0), (0, 0)]))
 
-    def average_of(self, told: Told, first: Array | int, agents: int) -> Array:
-        """Σ_u W_uv x^u of so many agents v from `first` on, `[K, R, n]`."""
-        own, rest, diagonal = (
-            jax.lax.dynamic_slice_in_dim(each, first, agents)
-            for each in (told.rows, self.rest, self.diagonal)
+    def average_of(self, told: Told, own: Array, first: Array | int) -> Array:
+        """Σ_u W_uv x^u of the agents v from `first` on, whose own x^v are given: `[K, R, n]`."""
+        rest, diagonal = (
+            jax.lax.dynamic_slice_in_dim(each, first, own.shape[-1])
+            for each in (self.rest, self.diagonal)
         )
-        start = diagonal[:, None, None] * own + _taken(told.rest, rest)
-        return _added(start, told.rows, self.index, self.weight, first).T
+        heard = _added(_taken(told.rest, rest), told.rows, self.index, self.weight, first)
+        return diagonal * own + heard.T
 
 
 def _added(total: Array, rows: Array, index: Array, weight: Array, first: Array | int) -> Array:

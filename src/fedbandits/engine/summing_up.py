@@ -99,5 +99,6 @@ def _counts(action: Array, arms: int) -> Array:
         numbers = jnp.arange(arms, dtype=action.dtype)[:, None, None]
         return (action[:, None] == numbers).sum(axis=3, dtype="int32")
     rounds, runs, _ = action.shape
-    zeros = jnp.zeros((rounds, arms, runs), "int32")
-    return zeros.at[jnp.arange(rounds)[:, None, None], action, jnp.arange(runs)[:, None]].add(1)
+    # One number for a place, not three: they are written down, and read again, for every agent.
+    place = (jnp.arange(rounds)[:, None, None] * arms + action) * runs + jnp.arange(runs)[:, None]
+    return jnp.zeros(rounds * arms * runs, "int32").at[place].add(1).reshape(rounds, arms, runs)

@@ -214,8 +214,9 @@ def _hearing(
         if hasattr(averages, "told"):
             everyone = {name: averages.told(x) for name, x in algorithm.message(state).items()}
             return (
-                lambda _, first, size: {
-                    name: averages.average_of(told, first, size) for name, told in everyone.items()
+                lambda window, first, _: {
+                    name: averages.average_of(everyone[name], own, first)
+                    for name, own in algorithm.message(window).items()
                 }
             ), 0
     received, _ = relay(algorithm, conditions, state, fates, t)
