@@ -19,6 +19,8 @@ from benchmarks.timing import repeated
 
 GOAL = 1.1
 """Linear, with room for caches that larger arrays fall out of."""
+LONGER = 10
+"""Times as many rounds on a CPU: of fewer, noise in the set-up of a call made half of a slope."""
 
 Play = Callable[[], object]
 Sizes = dict[int, Play]
@@ -27,13 +29,15 @@ Sizes = dict[int, Play]
 
 def measures(quick: bool) -> list[Measure]:
     """Edges, agents, arms, rounds and runs."""
-    large = 1 if quick or jax.default_backend() == "cpu" else 10
+    on_cpu = jax.default_backend() == "cpu"
+    large = 1 if quick or on_cpu else 10
+    longer = LONGER if on_cpu and not quick else 1
     cases: dict[str, Callable[[], Sizes]] = {
-        "edges": lambda: _edges(quick, large),
-        "agents": lambda: _agents(quick, large),
-        "arms": lambda: _arms(quick, large),
-        "rounds": lambda: _rounds(quick),
-        "runs": lambda: _runs(quick, large),
+        "edges": lambda: _edges(quick, large, longer),
+        "agents": lambda: _agents(quick, large, longer),
+        "arms": lambda: _arms(quick, large, longer),
+        "rounds": lambda: _rounds(quick, longer),
+        "runs": lambda: _runs(quick, large, longer),
     }
     return [
         Measure(
@@ -62,8 +66,8 @@ def _fit(sizes: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def _edges(quick: bool, large: int) -> Sizes:
-    agents, horizon = (2500, 10) if quick else (10_000 * large, 6)
+def _edges(quick: bool, large: int, longer: int) -> Sizes:
+    agents, horizon = (2500, 10) if quick else (10_000 * large, 6 * longer)
     problem = million.problem(agents, horizon)
     made = [
         million.geometric(agents, degree) for degree in ((20, 40, 80) if quick else (50, 100, 200))
@@ -74,15 +78,15 @@ def _edges(quick: bool, large: int) -> Sizes:
     }
 
 
-def _agents(quick: bool, large: int) -> Sizes:
-    sides, horizon = ((20, 30, 40), 2) if quick else ((200, 350, 600), 6)
+def _agents(quick: bool, large: int, longer: int) -> Sizes:
+    sides, horizon = ((20, 30, 40), 2) if quick else ((200, 350, 600), 6 * longer)
     if large > 1:
         sides, horizon = (500, 1000, 2000), 100
     return {s * s: _play(million.problem(s * s, horizon), million.grid(s)) for s in sides}
 
 
-def _arms(quick: bool, large: int) -> Sizes:
-    side, horizon = (20, 2) if quick else (100, 20)
+def _arms(quick: bool, large: int, longer: int) -> Sizes:
+    side, horizon = (20, 2) if quick else (100, 20 * longer)
     if large > 1:
         side, horizon = 500, 100
     gossip = million.grid(side)
@@ -93,15 +97,15 @@ def _arms(quick: bool, large: int) -> Sizes:
     return {arms: _play(problem(arms), gossip) for arms in (16, 32, 64)}
 
 
-def _rounds(quick: bool) -> Sizes:
-    first = 50 if quick else 2000
+def _rounds(quick: bool, longer: int) -> Sizes:
+    first = 50 if quick else 2000 * longer
     gossip = million.grid(6)
     horizons = (first, 2 * first, 4 * first)
     return {T: _play(million.problem(36, T), gossip, runs=10) for T in horizons}
 
 
-def _runs(quick: bool, large: int) -> Sizes:
-    first, horizon = (2, 20) if quick else (50 * large, 500)
+def _runs(quick: bool, large: int, longer: int) -> Sizes:
+    first, horizon = (2, 20) if quick else (50 * large, 500 * longer)
     gossip, problem = million.grid(6), million.problem(36, horizon)
     return {R: _play(problem, gossip, runs=R) for R in (first, 2 * first, 4 * first)}
 
