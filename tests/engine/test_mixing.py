@@ -65,7 +65,7 @@ def test_every_form_is_the_matrix(network: fb.Network, form: type) -> None:
     ("agents", "most", "rest"),
     [
         (50, 3, (2, 0, 0)),  # all lists are short
-        (300, 12, (2, 0, 0)),
+        (300, 12, (2, 56, 1)),  # room for the most that anyone hears would take longer
         (300, 40, (3, 9, 10)),  # nine agents hear more than fits in the lists of all
     ],
 )

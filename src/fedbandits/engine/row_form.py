@@ -27,6 +27,10 @@ from .matrix_forms import Reliable
 GROUP = 12
 """Neighbours added at once, measured: a core has too few registers for the places of more."""
 
+REST = 4
+"""Places of all agents' lists that take as long as one of the rest, measured: whose they are is
+spread over all agents, so that no cache holds what they hear."""
+
 _CELLS = 2**18
 """Numbers that are summed up at a time, so that they stay in a cache."""
 
@@ -135,8 +139,8 @@ def rows(incoming: Any, dtype: DTypeLike) -> Rows:
     rest = np.where(longer, np.cumsum(longer) - 1, longer.sum()).astype(np.int32)
 
     def lists(whose: Any, length: int, some: Any, row: Any, column: Any) -> tuple[Any, Any]:
-        groups = max(2, -(-length // GROUP))
-        weights = np.zeros((groups, len(whose), -(-length // groups)), dtype)
+        groups, deep = _shape(length)
+        weights = np.zeros((groups, len(whose), deep), dtype)
         index = np.broadcast_to(whose.astype(np.int32)[:, None], weights.shape).copy()
         places = column[some] % groups, row[some], column[some] // groups
         index[places], weights[places] = source[some], weight[some]
@@ -151,9 +155,16 @@ def rows(incoming: Any, dtype: DTypeLike) -> Rows:
     )
 
 
+def _shape(length: int) -> tuple[int, int]:
+    """How many groups such a list is cut into, and how many neighbours they are for."""
+    groups = max(2, -(-length // GROUP))
+    return groups, -(-length // groups)
+
+
 def _length(degrees: Any) -> int:
-    """Of the lists of all agents, such that these and those of the rest have the fewest places."""
+    """Of the lists of all agents, such that these and those of the rest take the least time."""
     longest = int(degrees.max(initial=0))
-    lengths = np.append(np.arange(GROUP, longest, GROUP), longest)
+    lengths = np.arange(longest + 1)
     longer = len(degrees) - np.searchsorted(np.sort(degrees), lengths, side="right")
-    return int(lengths[np.argmin(len(degrees) * lengths + longer * (longest - lengths))])
+    places = np.array([math.prod(_shape(int(length))) for length in lengths])
+    return int(np.argmin(len(degrees) * places + REST * longer * places[::-1]))
