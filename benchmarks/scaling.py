@@ -20,7 +20,7 @@ from benchmarks.timing import repeated
 GOAL = 1.1
 """Linear, with room for caches that larger arrays fall out of."""
 LONGER = 10
-"""Times as many rounds on a CPU: of fewer, noise in the set-up of a call made half of a slope."""
+"""Times as many rounds on a CPU: with fewer, noise in a call's set-up was half of some slopes."""
 
 Play = Callable[[], object]
 Sizes = dict[int, Play]
@@ -31,7 +31,7 @@ def measures(quick: bool) -> list[Measure]:
     """Edges, agents, arms, rounds and runs."""
     on_cpu = jax.default_backend() == "cpu"
     large = 1 if quick or on_cpu else 10
-    longer = LONGER if on_cpu and not quick else 1
+    longer = LONGER if on_cpu else 1
     cases: dict[str, Callable[[], Sizes]] = {
         "edges": lambda: _edges(quick, large, longer),
         "agents": lambda: _agents(quick, large, longer),

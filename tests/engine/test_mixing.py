@@ -93,6 +93,17 @@ def test_rows_take_any_matrix_and_any_number_of_agents(
     np.testing.assert_array_equal(np.isfinite(heard), np.broadcast_to(W[0] == 0, x.shape))
 
 
+def test_rows_of_agents_most_of_whom_hear_nobody() -> None:
+    """There is no place in the lists of all, and what the others hear is the rest."""
+    rng = np.random.default_rng(0)
+    W = np.diag(rng.uniform(size=40))
+    W[:15, 20:24] = rng.uniform(0.1, 1, (15, 4))
+    form = row_form.rows(sp.csr_array(W.T), "float64")
+    assert (form.index.shape, form.rest_index.shape) == ((2, 40, 0), (2, 4, 8))
+    x = rng.normal(size=(3, 2, 40)).astype(np.float32)
+    np.testing.assert_allclose(form.average(jnp.asarray(x)), x @ W, rtol=1e-5, atol=1e-5)
+
+
 @given(st.data())
 def test_what_an_agent_hears_weighs_one_in_float32(data: st.DataObject) -> None:
     """To the last bit, or a million rounds would add what is missing to everything averaged."""

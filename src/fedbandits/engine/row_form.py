@@ -28,8 +28,8 @@ GROUP = 12
 """Neighbours added at once, measured: a core has too few registers for the places of more."""
 
 REST = 4
-"""Places of all agents' lists that take as long as one of the rest, measured: whose they are is
-spread over all agents, so that no cache holds what they hear."""
+"""A place in the lists of the rest takes as long as so many in those of all, measured with a
+million agents: those of the rest lie far apart, and what one hears is in no cache for the next."""
 
 _CELLS = 2**18
 """Numbers that are summed up at a time, so that they stay in a cache."""
@@ -156,7 +156,7 @@ def rows(incoming: Any, dtype: DTypeLike) -> Rows:
 
 
 def _shape(length: int) -> tuple[int, int]:
-    """How many groups such a list is cut into, and how many neighbours they are for."""
+    """How many groups a list of so many neighbours is cut into, and how many places each has."""
     groups = max(2, -(-length // GROUP))
     return groups, -(-length // groups)
 
@@ -167,4 +167,5 @@ def _length(degrees: Any) -> int:
     lengths = np.arange(longest + 1)
     longer = len(degrees) - np.searchsorted(np.sort(degrees), lengths, side="right")
     places = np.array([math.prod(_shape(int(length))) for length in lengths])
-    return int(np.argmin(len(degrees) * places + REST * longer * places[::-1]))
+    of_rest = places[::-1]  # whose lists are for longest - length
+    return int(np.argmin(len(degrees) * places + REST * longer * of_rest))

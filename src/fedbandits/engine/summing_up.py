@@ -99,6 +99,6 @@ def _counts(action: Array, arms: int) -> Array:
         numbers = jnp.arange(arms, dtype=action.dtype)[:, None, None]
         return (action[:, None] == numbers).sum(axis=3, dtype="int32")
     rounds, runs, _ = action.shape
-    # One number for a place, not three: they are written down, and read again, for every agent.
+    # XLA writes down where each play is counted, and reads it again: one number, not three.
     place = (jnp.arange(rounds)[:, None, None] * arms + action) * runs + jnp.arange(runs)[:, None]
     return jnp.zeros(rounds * arms * runs, "int32").at[place].add(1).reshape(rounds, arms, runs)
