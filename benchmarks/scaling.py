@@ -29,15 +29,13 @@ Sizes = dict[int, Play]
 
 def measures(quick: bool) -> list[Measure]:
     """Edges, agents, arms, rounds and runs."""
-    on_cpu = jax.default_backend() == "cpu"
-    large = 1 if quick or on_cpu else 10
-    longer = LONGER if on_cpu else 1
+    large = 1 if quick or jax.default_backend() == "cpu" else 10
     cases: dict[str, Callable[[], Sizes]] = {
-        "edges": lambda: _edges(quick, large, longer),
-        "agents": lambda: _agents(quick, large, longer),
-        "arms": lambda: _arms(quick, large, longer),
-        "rounds": lambda: _rounds(quick, longer),
-        "runs": lambda: _runs(quick, large, longer),
+        "edges": lambda: _edges(quick, large),
+        "agents": lambda: _agents(quick, large),
+        "arms": lambda: _arms(quick, large),
+        "rounds": lambda: _rounds(quick),
+        "runs": lambda: _runs(quick, large),
     }
     return [
         Measure(
@@ -66,8 +64,8 @@ def _fit(sizes: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
 
 
-def _edges(quick: bool, large: int, longer: int) -> Sizes:
-    agents, horizon = (2500, 10) if quick else (10_000 * large, 6 * longer)
+def _edges(quick: bool, large: int) -> Sizes:
+    agents, horizon = (2500, 10) if quick else (10_000 * large, _more(6))
     problem = million.problem(agents, horizon)
     made = [
         million.geometric(agents, degree) for degree in ((20, 40, 80) if quick else (50, 100, 200))
@@ -78,15 +76,15 @@ def _edges(quick: bool, large: int, longer: int) -> Sizes:
     }
 
 
-def _agents(quick: bool, large: int, longer: int) -> Sizes:
-    sides, horizon = ((20, 30, 40), 2) if quick else ((200, 350, 600), 6 * longer)
+def _agents(quick: bool, large: int) -> Sizes:
+    sides, horizon = ((20, 30, 40), 2) if quick else ((200, 350, 600), _more(6))
     if large > 1:
         sides, horizon = (500, 1000, 2000), 100
     return {s * s: _play(million.problem(s * s, horizon), million.grid(s)) for s in sides}
 
 
-def _arms(quick: bool, large: int, longer: int) -> Sizes:
-    side, horizon = (20, 2) if quick else (100, 20 * longer)
+def _arms(quick: bool, large: int) -> Sizes:
+    side, horizon = (20, 2) if quick else (100, _more(20))
     if large > 1:
         side, horizon = 500, 100
     gossip = million.grid(side)
@@ -97,17 +95,21 @@ def _arms(quick: bool, large: int, longer: int) -> Sizes:
     return {arms: _play(problem(arms), gossip) for arms in (16, 32, 64)}
 
 
-def _rounds(quick: bool, longer: int) -> Sizes:
-    first = 50 if quick else 2000 * longer
+def _rounds(quick: bool) -> Sizes:
+    first = 50 if quick else _more(2000)
     gossip = million.grid(6)
     horizons = (first, 2 * first, 4 * first)
     return {T: _play(million.problem(36, T), gossip, runs=10) for T in horizons}
 
 
-def _runs(quick: bool, large: int, longer: int) -> Sizes:
-    first, horizon = (2, 20) if quick else (50 * large, 500 * longer)
+def _runs(quick: bool, large: int) -> Sizes:
+    first, horizon = (2, 20) if quick else (50 * large, _more(500))
     gossip, problem = million.grid(6), million.problem(36, horizon)
     return {R: _play(problem, gossip, runs=R) for R in (first, 2 * first, 4 * first)}
+
+
+def _more(rounds: int) -> int:
+    return LONGER * rounds if jax.default_backend() == "cpu" else rounds
 
 
 def _play(problem: fb.Problem, gossip: fb.Gossip, runs: int = 1) -> Play:
