@@ -29,7 +29,7 @@ GROUP = 12
 
 REST = 4
 """A place in the lists of the rest takes as long as so many in those of all, measured with a
-million agents: those of the rest lie far apart, and what one hears is in no cache for the next."""
+million agents; probably since those of the rest lie far apart, and share no cache."""
 
 _CELLS = 2**18
 """Numbers that are summed up at a time, so that they stay in a cache."""
