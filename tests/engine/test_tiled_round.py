@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,20 @@ def test_no_copy_of_the_state_is_kept(gossip: fb.Gossip, most: float) -> None:
         memory = program.compile().memory_analysis()
     assert memory is not None
     assert memory.temp_size_in_bytes < most * sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+
+
+def test_a_tile_is_worked_out_before_it_is_written() -> None:
+    """By all cores: XLA writes in place by one core, which does the work too where it can."""
+    with precision("float64"):
+        game = prepare(coins(), fb.FedExp3(), GRID, 1, 7, dtype="float64")
+        play = _in_tiles(game, 59)
+        state = jax.tree.map(jnp.asarray, game.carry.state)
+        program = play.func.lower(*play.args, state, 1).compile().as_text()
+    written = re.compile(rf"= f64\[{ARMS},1,{AGENTS}\]\S* dynamic-update-slice\(")
+    worked_out = re.compile(rf"= f64\[{ARMS},1,\d+\]\S* (add|multiply)\(")
+    writing = [each for each in program.split("\n\n") if written.search(each)]
+    found = sorted(bool(worked_out.search(each)) for each in writing)
+    assert found == [False, True]  # the last tile is of a program of its own
 
 
 def _play_the_same(

@@ -8,7 +8,8 @@ one before, the old estimates of the agents within reach, is handed on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -35,6 +36,9 @@ MOST = 2**14
 """Agents in a tile: with more, XLA goes over few arms in a slower way. `_counts` takes 2¹⁵ - 1."""
 FEWEST = 8
 """Tiles of a round: the last one takes what is left, and must not be most of it."""
+STRANDS = 4
+"""Agents whose coins are drawn side by side: the steps of a hash wait for each other, and a core
+looks ahead only so far. Measured: with five or six it takes longer again where there is AVX-512."""
 
 Hear: TypeAlias = Callable[[Any, Array, int], dict[str, Array]]
 """The combined messages of a tile: of its window, its first agent and how many they are."""
@@ -124,21 +128,23 @@ def losses_of_round(problem: Problem, t: Array, tile: int, dtype: Any) -> RoundL
 def _mean_losses(problem: Problem, key: RoundKey, tile: int, dtype: Any) -> Array:
     """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
     half = problem.half_of_arms
-    assert tile < 2**15 or not problem.binary  # `_counts` would be wrong
+    some = STRANDS * -(-tile // STRANDS)
+    assert some < 2**15 or not problem.binary  # `_counts` would be wrong
 
     def added(total: Array, first: Array, agents: int) -> Array:
-        shape = (half, agents)
+        strands = STRANDS if problem.binary and agents % STRANDS == 0 else 1
+        shape = (half, agents // strands)
         agent = first + jax.lax.broadcasted_iota("int32", shape, 1)
         arm = jax.lax.broadcasted_iota("int32", shape, 0)
-        two = problem.two_losses_with(key, agent, arm)
-        return total + (_counts if problem.binary else _sums)(*two).astype(dtype)
+        each = [problem.two_losses_with(key, agent + i * shape[1], arm) for i in range(strands)]
+        return total + (_counts(each) if problem.binary else _sums(*each[0])).astype(dtype)
 
-    whole, rest = divmod(problem.agents, tile)
+    whole, rest = divmod(problem.agents, some)
     total = jax.lax.fori_loop(
-        0, whole, lambda i, total: added(total, i * tile, tile), jnp.zeros((2, half), dtype)
+        0, whole, lambda i, total: added(total, i * some, some), jnp.zeros((2, half), dtype)
     )
     if rest:
-        total = added(total, jnp.int32(whole * tile), rest)
+        total = added(total, jnp.int32(whole * some), rest)
     return total.reshape(-1)[: problem.arms] / problem.agents
 
 
@@ -146,9 +152,10 @@ def _sums(one: Array, other: Array) -> Array:
     return jnp.stack([one.sum(axis=1), other.sum(axis=1)])
 
 
-def _counts(one: Array, other: Array) -> Array:
+def _counts(each: Sequence[tuple[Array, Array]]) -> Array:
     """The sums of zeros and ones, in the two halves of one number: for two XLA would hash twice."""
-    counts = (one.astype("int32") + (other.astype("int32") << 16)).sum(axis=1)
+    both = [one.astype("int32") + (other.astype("int32") << 16) for one, other in each]
+    counts = reduce(jnp.add, both).sum(axis=1)
     return jnp.stack([counts & 0xFFFF, counts >> 16])
 
 
@@ -191,7 +198,8 @@ def round_in_tiles(
         )
         begin, read = looped * tile, (looped + 1) * tile + reach
     window = tiles.widened(after.state, window, read, agents - read, last=True)
-    return tiles.play(after, window, begin, agents - begin)
+    found = tiles.played(after.state, window, begin, agents - begin)
+    return tiles.written(after, found, begin)
 
 
 def _hearing(
@@ -246,36 +254,46 @@ class _Tiles(NamedTuple):
         That one is read when the tile is written: XLA need not keep a copy of the whole state.
         """
         before, window = carried
-        after = self.play(before, window, first, size)
+        found = _worked_out(lambda: self.played(before.state, window, first, size), self.t)
+        after = self.written(before, found, first)
         kept = self._cut(after.state, window, size, None)
         return after, self.widened(after.state, kept, first + size + self.reach, size)
 
-    def play(self, before: Played, window: Any, first: Array, size: int) -> Played:
-        """The tile of so many agents from `first` on.
+    def played(self, state: Any, window: Any, first: Array | int, size: int) -> Played:
+        """What comes of the tile of so many agents from `first` on.
 
         Args:
-            before: what came of the tiles before.
+            state: of all agents; only its shapes are looked at.
             window: the old state of these agents, and of `reach` more on either side.
             first: the first agent.
             size: how many agents.
         """
-        own = self._cut(before.state, window, self.reach, self.reach + size)
+        own = self._cut(state, window, self.reach, self.reach + size)
         received = self.hear(window, first, size)
         (problem, losses, mean), sizes = self.losses, (self.runs, size)
         key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
         agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
-        found = tile_round(
-            self.algorithm,
-            own,
-            received,
-            uniforms_of(key, first, sizes, self.agents, dtype),
-            lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
-            mean,
-            self.t,
+        return Played(
+            *tile_round(
+                self.algorithm,
+                own,
+                received,
+                uniforms_of(key, first, sizes, self.agents, dtype),
+                lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
+                mean,
+                self.t,
+            )
         )
-        after: Played = jax.tree.map(
-            lambda old, new: self._written(old, new, first), before, Played(*found)
-        )
+
+    def written(self, before: Played, found: Played, first: Array | int) -> Played:
+        """What came of the tiles before and of the one whose first agent is `first`."""
+
+        def put(old: Array, new: Array) -> Array:
+            if not self._each(old):
+                return new
+            return jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), first, axis=-1)
+
+        after: Played = jax.tree.map(put, before, found)
         return after
 
     def nobody(self, state: Any) -> Any:
@@ -308,7 +326,14 @@ class _Tiles(NamedTuple):
         """Whether x is of every agent, `[..., R, N]`, and not of all of them together."""
         return tuple(x.shape[-2:]) == (self.runs, self.agents)
 
-    def _written(self, old: Array, new: Array, first: Array) -> Array:
-        if not self._each(old):
-            return new
-        return jax.lax.dynamic_update_slice_in_dim(old, new.astype(old.dtype), first, axis=-1)
+
+def _worked_out(make: Callable[[], Any], t: Array) -> Any:
+    """What `make` gives, made by all cores before anything is done with it.
+
+    XLA writes into an array by one core alone, which would also have to work out what it writes:
+    a barrier is forgotten (`arrays.materialised`), but what is done on a condition stays apart.
+    This one holds in every round t, which XLA cannot know.
+    """
+    like = jax.eval_shape(make)
+    nothing = partial(jax.tree.map, lambda x: jnp.zeros(x.shape, x.dtype), like)
+    return jax.lax.cond(t > 0, make, nothing)
