@@ -16,7 +16,7 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
-from fedbandits.engine import batch, chunk_runner, chunk_sizes, rounds, tiled_round
+from fedbandits.engine import batch, chunk_runner, chunk_sizes, pytrees, rounds, tiled_round
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.devices import spread
 from fedbandits.engine.preparation import Game, precision, prepare
@@ -29,6 +29,7 @@ from fedbandits.engine.tiled_round import (
     tile_size,
 )
 from fedbandits.engine.under_way import relay
+from fedbandits.problems.coins import Bernoulli
 
 ARMS, AGENTS = 5, 299
 GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
@@ -116,18 +117,42 @@ def test_no_copy_of_the_state_is_kept(gossip: fb.Gossip, most: float) -> None:
     assert memory.temp_size_in_bytes < most * sum(leaf.nbytes for leaf in jax.tree.leaves(state))
 
 
-def test_a_tile_is_worked_out_before_it_is_written() -> None:
-    """By all cores: XLA writes in place by one core, which does the work too where it can."""
+def test_a_tile_is_worked_out_apart_from_writing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What XLA fuses with writing in place, it leaves to one core."""
+    assert _worked_out_as_written() == set()
+    monkeypatch.setattr(tiled_round, "_apart", lambda make, _: make())
+    assert _worked_out_as_written() == {59, 299 - 3 * 59}
+
+
+def _worked_out_as_written() -> set[int]:
+    """How many agents the tiles have that are worked out by a program that writes all agents'."""
     with precision("float64"):
         game = prepare(coins(), fb.FedExp3(), GRID, 1, 7, dtype="float64")
         play = _in_tiles(game, 59)
         state = jax.tree.map(jnp.asarray, game.carry.state)
-        program = play.func.lower(*play.args, state, 1).compile().as_text()
+        large: Any = compiled(play.func.__wrapped__, (), "state", large=True)
+        program = large.lower(*play.args, state, 1).compile().as_text()
     written = re.compile(rf"= f64\[{ARMS},1,{AGENTS}\]\S* dynamic-update-slice\(")
-    worked_out = re.compile(rf"= f64\[{ARMS},1,\d+\]\S* (add|multiply)\(")
+    worked_out = re.compile(rf"= f64\[{ARMS},1,(\d+)\]\S* (?:add|multiply)\(")
     writing = [each for each in program.split("\n\n") if written.search(each)]
-    found = sorted(bool(worked_out.search(each)) for each in writing)
-    assert found == [False, True]  # the last tile is of a program of its own
+    assert writing
+    return {int(agents) for each in writing for agents in worked_out.findall(each)}
+
+
+@pytest.mark.parametrize("tile", [1, 6, 59, 300])
+@pytest.mark.parametrize("agents", [299, 300, 304])
+@pytest.mark.parametrize("binary", [True, False])
+def test_mean_losses_are_those_of_all_agents(
+    agents: int, tile: int, binary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hashed side by side or one after the other, in whole tiles or what is left of them."""
+    monkeypatch.setattr(Bernoulli, "binary", binary)
+    problem = fb.problems.bernoulli(np.linspace(0.8, 0.2, ARMS), 40, agents=agents, seed=3)
+    pytrees.register(problem)
+    with precision("float64"):
+        found = jax.jit(lambda p, t: losses_of_round(p, t, tile, "float64").mean)(problem, 7)
+    losses = np.asarray(problem.losses(7), "float64")
+    np.testing.assert_allclose(found, losses.mean(axis=0), rtol=1e-12)
 
 
 def _play_the_same(

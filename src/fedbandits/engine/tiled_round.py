@@ -9,7 +9,6 @@ one before, the old estimates of the agents within reach, is handed on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -37,8 +36,8 @@ MOST = 2**14
 FEWEST = 8
 """Tiles of a round: the last one takes what is left, and must not be most of it."""
 STRANDS = 4
-"""Agents whose coins are drawn side by side: the steps of a hash wait for each other, and a core
-looks ahead only so far. Measured: with five or six it takes longer again where there is AVX-512."""
+"""Hashes side by side in a step of a loop: the steps of one wait for each other, and a core looks
+ahead only so far. Measured with AVX-512 and a million agents: one takes twice as long as four."""
 
 Hear: TypeAlias = Callable[[Any, Array, int], dict[str, Array]]
 """The combined messages of a tile: of its window, its first agent and how many they are."""
@@ -92,12 +91,12 @@ def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
 
 
 class Played(NamedTuple):
-    """What came of a round.
+    """What came of a round, for all N agents or for the n of a tile.
 
     Attributes:
         state: after it.
-        action: the arms played, `[R, N]`.
-        expected: expected losses ⟨p_t, ℓ̄_t⟩, `[R, N]`.
+        action: the arms played, `[R, N]` or `[R, n]`.
+        expected: expected losses ⟨p_t, ℓ̄_t⟩, alike.
     """
 
     state: Any
@@ -128,16 +127,16 @@ def losses_of_round(problem: Problem, t: Array, tile: int, dtype: Any) -> RoundL
 def _mean_losses(problem: Problem, key: RoundKey, tile: int, dtype: Any) -> Array:
     """ℓ̄_t(i), `[K]`, of a problem whose losses can be had one by one; none is kept."""
     half = problem.half_of_arms
-    some = STRANDS * -(-tile // STRANDS)
+    some = STRANDS * -(-tile // STRANDS)  # a tile, made a little longer
     assert some < 2**15 or not problem.binary  # `_counts` would be wrong
 
     def added(total: Array, first: Array, agents: int) -> Array:
-        strands = STRANDS if problem.binary and agents % STRANDS == 0 else 1
+        strands = 1 if agents % STRANDS else STRANDS
         shape = (half, agents // strands)
         agent = first + jax.lax.broadcasted_iota("int32", shape, 1)
         arm = jax.lax.broadcasted_iota("int32", shape, 0)
         each = [problem.two_losses_with(key, agent + i * shape[1], arm) for i in range(strands)]
-        return total + (_counts(each) if problem.binary else _sums(*each[0])).astype(dtype)
+        return total + (_counts if problem.binary else _sums)(each).astype(dtype)
 
     whole, rest = divmod(problem.agents, some)
     total = jax.lax.fori_loop(
@@ -148,14 +147,14 @@ def _mean_losses(problem: Problem, key: RoundKey, tile: int, dtype: Any) -> Arra
     return total.reshape(-1)[: problem.arms] / problem.agents
 
 
-def _sums(one: Array, other: Array) -> Array:
-    return jnp.stack([one.sum(axis=1), other.sum(axis=1)])
+def _sums(each: Sequence[tuple[Array, Array]]) -> Array:
+    return jnp.stack([sum(losses).sum(axis=1) for losses in zip(*each, strict=True)])
 
 
 def _counts(each: Sequence[tuple[Array, Array]]) -> Array:
     """The sums of zeros and ones, in the two halves of one number: for two XLA would hash twice."""
-    both = [one.astype("int32") + (other.astype("int32") << 16) for one, other in each]
-    counts = reduce(jnp.add, both).sum(axis=1)
+    counts = sum(one.astype("int32") + (other.astype("int32") << 16) for one, other in each)
+    counts = counts.sum(axis=1)
     return jnp.stack([counts & 0xFFFF, counts >> 16])
 
 
@@ -198,8 +197,7 @@ def round_in_tiles(
         )
         begin, read = looped * tile, (looped + 1) * tile + reach
     window = tiles.widened(after.state, window, read, agents - read, last=True)
-    found = tiles.played(after.state, window, begin, agents - begin)
-    return tiles.written(after, found, begin)
+    return tiles.written(after, tiles.played(after.state, window, begin, agents - begin), begin)
 
 
 def _hearing(
@@ -254,8 +252,7 @@ class _Tiles(NamedTuple):
         That one is read when the tile is written: XLA need not keep a copy of the whole state.
         """
         before, window = carried
-        found = _worked_out(lambda: self.played(before.state, window, first, size), self.t)
-        after = self.written(before, found, first)
+        after = self.written(before, self.played(before.state, window, first, size), first)
         kept = self._cut(after.state, window, size, None)
         return after, self.widened(after.state, kept, first + size + self.reach, size)
 
@@ -268,22 +265,26 @@ class _Tiles(NamedTuple):
             first: the first agent.
             size: how many agents.
         """
-        own = self._cut(state, window, self.reach, self.reach + size)
-        received = self.hear(window, first, size)
         (problem, losses, mean), sizes = self.losses, (self.runs, size)
-        key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
-        agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
-        return Played(
-            *tile_round(
-                self.algorithm,
-                own,
-                received,
-                uniforms_of(key, first, sizes, self.agents, dtype),
-                lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
-                mean,
-                self.t,
+        received = self.hear(window, first, size)
+
+        def play() -> Played:
+            key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
+            agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
+            return Played(
+                *tile_round(
+                    self.algorithm,
+                    self._cut(state, window, self.reach, self.reach + size),
+                    received,
+                    uniforms_of(key, first, sizes, self.agents, dtype),
+                    lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
+                    mean,
+                    self.t,
+                )
             )
-        )
+
+        played: Played = _apart(play, self.t)
+        return played
 
     def written(self, before: Played, found: Played, first: Array | int) -> Played:
         """What came of the tiles before and of the one whose first agent is `first`."""
@@ -327,13 +328,12 @@ class _Tiles(NamedTuple):
         return tuple(x.shape[-2:]) == (self.runs, self.agents)
 
 
-def _worked_out(make: Callable[[], Any], t: Array) -> Any:
-    """What `make` gives, made by all cores before anything is done with it.
+def _apart(make: Callable[[], Any], t: Array) -> Any:
+    """What `make` gives, by a program of its own: not fused with what is done with it.
 
-    XLA writes into an array by one core alone, which would also have to work out what it writes:
-    a barrier is forgotten (`arrays.materialised`), but what is done on a condition stays apart.
+    XLA writes part of an array by one core, which would also do the work that is fused with that.
+    It drops barriers (`arrays.materialised`), but fuses nothing with what stands on a condition.
     This one holds in every round t, which XLA cannot know.
     """
     like = jax.eval_shape(make)
-    nothing = partial(jax.tree.map, lambda x: jnp.zeros(x.shape, x.dtype), like)
-    return jax.lax.cond(t > 0, make, nothing)
+    return jax.lax.cond(t > 0, make, lambda: jax.tree.map(jnp.zeros_like, like))
