@@ -20,7 +20,7 @@ GOAL_GRID_US = 120.0
 GOAL_TEN_US = 1000.0
 """On an H200, of a million and of ten million agents."""
 GOAL_PARTS = 2.0
-"""On a CPU, in times the sum of what a round is made of at least."""
+"""On a CPU, in times the sum of what a round is made of."""
 GOAL_GRIDS = 4.0
 """Of the random graph, in times the grid."""
 GOAL_STATES = 4.0
