@@ -65,7 +65,7 @@ def _fit(sizes: list[int], seconds: list[float]) -> float:
 
 
 def _edges(quick: bool, large: int) -> Sizes:
-    agents, horizon = (2500, 10) if quick else (10_000 * large, _more(6))
+    agents, horizon = (2500, 10) if quick else (10_000 * large, 60)
     problem = million.problem(agents, horizon)
     made = [
         million.geometric(agents, degree) for degree in ((20, 40, 80) if quick else (50, 100, 200))

@@ -72,14 +72,16 @@ def verdict(over_goal: float | None) -> str:
     """Met, or missed by how much.
 
     Example:
-        >>> verdict(0.5), verdict(1.5), verdict(None)
-        ('met', 'missed by 50%', '-')
+        >>> verdict(0.5), verdict(1.5), verdict(1.001), verdict(None)
+        ('met', 'missed by 50%', 'missed by less than 1%', '-')
     """
     if over_goal is None:
         return "-"
     if over_goal <= 1:
         return "met"
-    return f"missed by {over_goal - 1:.0%}" if over_goal < 3 else f"missed {over_goal:.1f} times"
+    if over_goal >= 3:
+        return f"missed {over_goal:.1f} times"
+    return f"missed by {over_goal - 1:.0%}" if over_goal >= 1.01 else "missed by less than 1%"
 
 
 def _width(cell: str) -> int:
