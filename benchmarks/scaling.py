@@ -15,12 +15,12 @@ import numpy as np
 import fedbandits as fb
 from benchmarks import million
 from benchmarks.rows import Measure, Measured
-from benchmarks.timing import repeated
+from benchmarks.timing import in_turns
 
 GOAL = 1.1
 """Linear, with room for caches that larger arrays fall out of."""
 LONGER = 10
-"""Times as many rounds on a CPU: with fewer, noise in a call's set-up was half of some slopes."""
+"""Times as many rounds on a CPU: with fewer, the set-up of a call moved slopes."""
 
 Play = Callable[[], object]
 Sizes = dict[int, Play]
@@ -41,14 +41,14 @@ def measures(quick: bool) -> list[Measure]:
         Measure(
             f"exponent/{of}",
             "slope",
-            lambda of=of, sizes=sizes: _slope(of, sizes(), 2 if quick else 3),  # type: ignore[misc]
+            lambda of=of, sizes=sizes: _slope(of, sizes(), 2 if quick else 5),  # type: ignore[misc]
         )
         for of, sizes in cases.items()
     ]
 
 
 def _slope(of: str, sizes: Sizes, n: int) -> Measured:
-    taken = {size: sorted(repeated(play, n, seconds=4.0)) for size, play in sizes.items()}
+    taken = {size: sorted(seconds) for size, seconds in in_turns(sizes, n).items()}
     without = taken.pop(0, [0.0])[0]
     if min(min(seconds) for seconds in taken.values()) <= without:
         raise RuntimeError(f"{of} cost nothing measurable: too few, or too much noise")
@@ -77,14 +77,14 @@ def _edges(quick: bool, large: int) -> Sizes:
 
 
 def _agents(quick: bool, large: int) -> Sizes:
-    sides, horizon = ((20, 30, 40), 2) if quick else ((200, 350, 600), _more(6))
+    sides, horizon = ((20, 30, 40), 2) if quick else ((200, 350, 600), 60)
     if large > 1:
         sides, horizon = (500, 1000, 2000), 100
     return {s * s: _play(million.problem(s * s, horizon), million.grid(s)) for s in sides}
 
 
 def _arms(quick: bool, large: int) -> Sizes:
-    side, horizon = (20, 2) if quick else (100, _more(20))
+    side, horizon = (20, 2) if quick else (100, 200)
     if large > 1:
         side, horizon = 500, 100
     gossip = million.grid(side)

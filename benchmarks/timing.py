@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from time import perf_counter
 
 # Repeats stop here on a slow machine or a slow row; two are always made, for the spread.
@@ -11,15 +12,30 @@ SECONDS = 12.0
 _AT_LEAST = 2
 
 
+def in_turns(
+    calls: Mapping[int, Callable[[], object]], n: int, seconds: float = SECONDS
+) -> dict[int, tuple[float, ...]]:
+    """Seconds of each of up to `n` calls of each kind, after one that compiles and is not counted.
+
+    They take turns: what slows the machine for a while slows all kinds alike. After so many
+    `seconds` of all of them there are no more turns.
+    """
+    for call in calls.values():
+        call()
+    taken: dict[int, list[float]] = {kind: [] for kind in calls}
+    for turn in range(n):
+        if turn >= _AT_LEAST and sum(map(sum, taken.values())) >= seconds:
+            break
+        for kind, call in calls.items():
+            began = perf_counter()
+            call()
+            taken[kind].append(perf_counter() - began)
+    return {kind: tuple(times) for kind, times in taken.items()}
+
+
 def repeated(call: Callable[[], object], n: int, seconds: float = SECONDS) -> tuple[float, ...]:
     """Seconds of each of up to `n` calls, after one that compiles and is not counted."""
-    call()
-    taken: list[float] = []
-    while len(taken) < n and (len(taken) < min(n, _AT_LEAST) or sum(taken) < seconds):
-        began = perf_counter()
-        call()
-        taken.append(perf_counter() - began)
-    return tuple(taken)
+    return in_turns({0: call}, n, seconds)[0]
 
 
 def a_round(
@@ -29,11 +45,12 @@ def a_round(
 
     Each of the longer calls is set against the best of the shorter ones.
     """
-    short = min(repeated(lambda: play(horizon), n, seconds))
-    long = repeated(lambda: play(3 * horizon), n, seconds)
-    if min(long) <= short:
+    calls = {rounds: partial(play, rounds) for rounds in (horizon, 3 * horizon)}
+    shorter, longer = in_turns(calls, n, 2 * seconds).values()
+    short = min(shorter)
+    if min(longer) <= short:
         raise RuntimeError(f"{3 * horizon} rounds took no longer than {horizon}: too much noise")
-    return tuple((taken - short) / (2 * horizon) for taken in long)
+    return tuple((taken - short) / (2 * horizon) for taken in longer)
 
 
 def each(rounds: Iterator[object], n: int) -> tuple[float, ...]:

@@ -221,7 +221,9 @@ def test_neighbours_that_exchange_are_in_different_processes() -> None:
 
 
 def test_the_slope_of_a_power_is_its_exponent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaling, "repeated", lambda play, n, seconds: play())
+    monkeypatch.setattr(
+        scaling, "in_turns", lambda plays, _: {n: play() for n, play in plays.items()}
+    )
     plays: dict[int, Any] = {n: (lambda n=n: (3e-6 * n**1.5, 4e-6 * n**1.5)) for n in (10, 20, 80)}
     found = scaling._slope("edges", plays, 2)
     assert found.value == pytest.approx(1.5)
@@ -237,6 +239,21 @@ def test_what_is_done_once_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
         now[0] += 1 + 0.1 * horizon
 
     assert timing.a_round(play, 10, 3) == pytest.approx((0.1, 0.1, 0.1))
+
+
+def test_what_slows_the_machine_for_a_while_slows_all_kinds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the sixth second on every call takes three times as long; the first ones compile."""
+    now = [0.0]
+    monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
+
+    def take(seconds: float) -> None:
+        now[0] += seconds * (3 if now[0] >= 6 else 1)
+
+    calls = {1: lambda: take(1.0), 2: lambda: take(2.0)}
+    assert timing.in_turns(calls, 9, 6) == {1: (1.0, 3.0), 2: (2.0, 6.0)}
+    assert timing.repeated(calls[1], 9, 7.0) == (3.0, 3.0, 3.0)
 
 
 # Two tables.
