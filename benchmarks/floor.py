@@ -1,4 +1,4 @@
-"""The physical floor: what a round cannot avoid, at the speed this device was measured to have.
+"""The floor: the memory and the products of a round, at the speed this device was measured to have.
 
 A round needs every number of the state (loss estimates, float32, K·R·N of them) and replaces it:
 
@@ -7,14 +7,14 @@ A round needs every number of the state (loss estimates, float32, K·R·N of the
     graph     where the neighbours follow no rule, one read of a 4-byte index per directed edge
     product   on a dense graph K·R rows times an N × N matrix, 2·K·R·N² operations at the measured
               rate of such products; of bfloat16 ones on an accelerator, three of which give
-              float32 accuracy. The engine makes do with two of float16: that part is no least
+              float32 accuracy. The engine makes do with two of float16: this part could be less
 
-Random numbers, exponentials and losses cost no memory and are left out, so no program reaches the
-floor; the ratio says how much is left to gain at most. On a CPU they take longer than the memory:
-`parts` adds them, each at the speed of an XLA loop over an array that stays in the cache, shared by
-all cores. That is what a plain program has, not the least possible: the engine counts coins without
-keeping their words, four hashes side by side, in less time than the loop makes words. Each
-speed is measured once in a process.
+Random numbers, exponentials and losses cost no memory and are left out, so that where there is no
+product no program reaches the floor, and the ratio says how much is left to gain at most. On a CPU
+they take longer than the memory: `parts` adds them, each at the speed of an XLA loop over an array
+that stays in the cache, shared by all cores. That is what a plain program has, not the least
+possible: the engine keeps no words of the coins it counts, and hashes four side by side. Each speed
+is measured once in a process.
 """
 
 from __future__ import annotations

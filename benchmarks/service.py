@@ -14,11 +14,12 @@ from typing import NamedTuple
 import fedbandits as fb
 from benchmarks.rows import Measure, Measured, NotInstalled
 from fedbandits.common.extras import installed
+from fedbandits.live.service.guard import WITH_TOKEN
 
 CLIENTS = 16
 PAIRS = 2_400
 """Of a repeat. With those before it they are fewer requests than the service takes of one address
-in an instant (`WITH_TOKEN.each`), so that no machine is too quick for its limit."""
+in an instant, so that no machine is too quick for its limit."""
 REFILLED = 1.0
 """Seconds until that many are taken again."""
 GOAL_PAIR = 1e6 / 1500
@@ -115,6 +116,7 @@ def _play(pairs: int, n: int) -> list[Played]:
 
 
 async def _served(pairs: int, n: int) -> list[Played]:
+    assert 2 * (pairs + 2 * CLIENTS) <= WITH_TOKEN.each
     federation = fb.live.Federation([f"arm{i}" for i in range(20)], fb.networks.path(1))
     played = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
@@ -122,7 +124,8 @@ async def _served(pairs: int, n: int) -> list[Played]:
         service = await fb.live.serve(agent, token_file=f"{folder}/token")
         async with agent, service:
             host, port = service.url.removeprefix("http://").split(":")
-            for _ in range(n):
+            for repeat in range(n):
+                await asyncio.sleep(REFILLED if repeat else 0)
                 began = process_time()
                 asking = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-c", ASK, host, port, service.token),
@@ -135,5 +138,4 @@ async def _served(pairs: int, n: int) -> list[Played]:
                 work = (process_time() - began) / pairs
                 pair, latency = json.loads(output)
                 played.append(Played(pair, latency, work))
-                await asyncio.sleep(REFILLED)
     return played

@@ -247,7 +247,11 @@ def speed(kept: Kept) -> str:
         ),
     ]
     columns = ("`fb.simulate` after compiling, K = 20", "time")
-    return f"{markdown(columns, rows)}\nFrom the tables in `benchmarks/RESULTS.md`.\n"
+    days = {name: kept[name]["machine"]["date"][:10] for name in ("h200", "cpu-2-cores")}
+    return (
+        f"{markdown(columns, rows)}\nFrom the tables in `benchmarks/RESULTS.md`: the H200's of "
+        f"{days['h200']}, the two cores' of {days['cpu-2-cores']}.\n"
+    )
 
 
 def precision(kept: Kept) -> str:
@@ -305,12 +309,13 @@ def live(kept: Kept) -> str:
     told = [(what, n if isinstance(n, str) else table.number(n)) for what, n in rows]
     found = kept["cpu-2-cores"]["machine"]
     note = (
-        f"One agent and 16 clients that keep their connections; 16 agents in 4 processes. K = 20, "
-        f"everything on disk before it is answered or sent, all on {found['cores']} cores "
+        f"One agent and 16 clients of one address, who keep their connections and ask for as much "
+        f"as it may at once (for longer it is held to the limit below); 16 agents in 4 processes. "
+        f"K = 20, everything on disk before it is answered or sent, all on {found['cores']} cores "
         f"({found['cpu']})."
     )
-    by = "python benchmarks/bench.py --only live"
-    return f"{markdown(('on one machine', ''), told, note)}\nBy `{by}`.\n"
+    by = "From the table of two cores in `benchmarks/RESULTS.md`."
+    return f"{markdown(('on one machine', ''), told, note)}\n{by}\n"
 
 
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
