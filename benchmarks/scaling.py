@@ -57,6 +57,10 @@ def _slope(of: str, sizes: Sizes, n: int) -> Measured:
     slopes = tuple(_fit(list(taken), [s - without for s in rank]) for rank in ranks)
     points = ", ".join(f"{size:,}: {1e3 * seconds[0]:.3g}" for size, seconds in taken.items())
     off = f", less {1e3 * without:.3g} without any" if without else ""
+    if slopes[0] <= 0:
+        raise RuntimeError(
+            f"{points} ms a call: more {of} took no longer, so noise is all there is"
+        )
     return Measured(slopes[0], slopes, GOAL, None, None, f"ms a call by {of}, {points}{off}")
 
 

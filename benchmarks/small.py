@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 
 import jax
@@ -22,19 +22,24 @@ GOAL_MS = 8.0
 
 
 def measures(quick: bool) -> list[Measure]:
-    """Whole calls of `fb.simulate`, 10 and 100 runs."""
-    horizon = 100 if quick else 3000
+    """Whole calls of `fb.simulate`, 10 and 100 runs, with a constant rate and the default one."""
+    horizon, some, many = (100, 10, 20) if quick else (3000, 10, 100)
+    cases = {
+        f"small/{some} runs": (some, fb.FedExp3(0.1)),
+        f"small/{many} runs": (many, fb.FedExp3(0.1)),
+        f"small/{many} runs, default rate": (many, fb.FedExp3()),
+    }
     return [
-        Measure(f"small/{runs} runs", "ms a run", lambda runs=runs: _simulate(runs, horizon, quick))  # type: ignore[misc]
-        for runs in ((10,) if quick else (10, 100))
+        Measure(name, "ms a run", partial(_simulate, runs, algorithm, horizon, quick))
+        for name, (runs, algorithm) in cases.items()
     ]
 
 
-def _simulate(runs: int, horizon: int, quick: bool) -> Measured:
+def _simulate(runs: int, algorithm: fb.FedExp3, horizon: int, quick: bool) -> Measured:
     gossip = fb.gossip.max_degree(fb.networks.grid(SIDE, SIDE))
     problem = fb.problems.activated_bernoulli(AGENTS, ARMS, horizon, seed=0)
     calls = repeated(
-        lambda: fb.simulate(problem, fb.FedExp3(0.1), gossip, runs=runs, progress=False),
+        lambda: fb.simulate(problem, algorithm, gossip, runs=runs, progress=False),
         2 if quick else 9,
     )
     values = tuple(1e3 * seconds / runs for seconds in calls)

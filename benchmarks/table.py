@@ -54,13 +54,31 @@ def number(value: float | None) -> str:
     return f"{value:#.3g}".rstrip(".")
 
 
+def apart(value: float, goal: float | None) -> tuple[str, str | None]:
+    """Both with three digits that count, or as many as tell them apart.
+
+    Example:
+        >>> apart(12.345, 15), apart(1.3745, 1.3698), apart(26219.4, 26171.6), apart(5, None)
+        (('12.3', '15.0'), ('1.375', '1.370'), ('26,219', '26,172'), ('5.00', None))
+    """
+    if goal is None:
+        return number(value), None
+    texts = number(value), number(goal)
+    for digits in range(4, 9):
+        if texts[0] != texts[1] or value == goal:
+            break
+        texts = f"{value:#,.{digits}g}".rstrip("."), f"{goal:#,.{digits}g}".rstrip(".")
+    return texts
+
+
 def _cells(row: Row) -> tuple[str, ...]:
     if row.status != "measured" or row.value is None:
         return (row.name, row.status, "-", "-", "-", "-", "-")
+    value, goal = apart(row.value, row.goal)
     return (
         row.name,
-        f"{number(row.value)} {row.unit}",
-        "-" if row.goal is None else f"≤ {number(row.goal)}",
+        f"{value} {row.unit}",
+        "-" if goal is None else f"≤ {goal}",
         verdict(row.over_goal),
         number(row.times_faster),
         number(row.times_floor),

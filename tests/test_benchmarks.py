@@ -137,7 +137,7 @@ def test_a_name_that_is_no_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 def test_a_real_row_in_quick_mode(tmp_path: Path) -> None:
     out = tmp_path / "table.json"
-    assert bench.main(["--only", "small", "--quick", "--out", str(out)]) == 0
+    assert bench.main(["--only", "small/10 runs", "--quick", "--out", str(out)]) == 0
     saved = json.loads(out.read_text())
     (row,) = saved["rows"]
     assert (row["name"], row["status"], row["goal"]) == ("small/10 runs", "measured", None)
@@ -228,6 +228,12 @@ def test_the_slope_of_a_power_is_its_exponent(monkeypatch: pytest.MonkeyPatch) -
     found = scaling._slope("edges", plays, 2)
     assert found.value == pytest.approx(1.5)
     assert found.repeats == pytest.approx((1.5, 1.5))
+
+
+def test_a_size_that_costs_nothing_has_no_slope(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "in_turns", lambda *_: {10: (2.0,), 20: (1.9,), 40: (1.8,)})
+    with pytest.raises(RuntimeError, match="more edges took no longer"):
+        scaling._slope("edges", {}, 1)
 
 
 def test_what_is_done_once_cancels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """`fedbandits doctor`: what is there, what is missing, and where things lie."""
 
+import re
 from pathlib import Path
 
 import jax
@@ -48,6 +49,16 @@ def test_jax_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(jax, "devices", fail)
     assert "JAX devices: none (no driver)\n" in call("doctor").stdout
+
+
+def test_a_setting_that_jax_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "two")
+    done = run_without((), tmp_path, ["-m", "fedbandits", "doctor"])
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"\nJAX devices: none \(.*two.*\)\ncompiled programs: are not kept\n", done.stdout
+    )
+    assert "\nratings: " in done.stdout
 
 
 def test_a_cache_that_is_switched_by_a_word_it_does_not_know(

@@ -47,12 +47,13 @@ def packages_table() -> Table:
 
 def lines() -> list[str]:
     """What the table does not say, a line each."""
+    devices, programs = _of_jax()
     return [
         *(_missing() or ["nothing is missing"]),
         f"fedbandits {__version__}: {Path(__file__).parents[1]}",
         f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-        f"JAX devices: {_devices()}",
-        f"compiled programs: {_programs()}",
+        f"JAX devices: {devices}",
+        f"compiled programs: {programs}",
         f"data: {_or_why_not(data_folder)}",
         f"ratings: {_or_why_not(default_release)}",
     ]
@@ -71,26 +72,33 @@ def _missing() -> list[str]:
     ]
 
 
-def _devices() -> str:
+def _of_jax() -> tuple[str, str]:
+    """Its devices, and where its programs are kept; what failed to load cannot be tried again."""
     try:
-        import jax
+        import jax  # noqa: F401
+    except (ImportError, ValueError) as error:  # not installed, or a variable has what it refuses
+        return f"none ({one_line(error)})", "are not kept"
+    return _devices(), _programs()
 
-        from fedbandits.engine.devices import one_per_core
 
+def _devices() -> str:
+    import jax
+
+    from fedbandits.engine.devices import one_per_core
+
+    try:
         one_per_core()  # as `simulate` has it
         kinds = [f"{device.platform} {device.device_kind}" for device in jax.devices()]
-    except (ImportError, RuntimeError) as error:  # it may be installed and not start
+    except RuntimeError as error:  # it may be installed and not start
         return f"none ({one_line(error)})"
     return ", ".join(f"{kinds.count(kind)} × {kind}" for kind in dict.fromkeys(kinds))
 
 
 def _programs() -> str:
-    try:
-        from fedbandits.engine.compile_cache import kept_in
+    from fedbandits.engine.compile_cache import kept_in
 
+    try:
         return kept_in() or "are not kept"
-    except ImportError:
-        return "are not kept"
     except ValueError as error:
         return one_line(error)
 
