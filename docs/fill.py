@@ -10,6 +10,7 @@ that is kept there and in benchmarks/results. A place on a page stands between a
     <!-- findings: SECTION -->         what a part found, in words
     <!-- summary: paper -->            the paper beside what was measured; of several parts
     <!-- summary: speed -->            what is fast; of several benchmarks
+    <!-- summary: missed -->           the goals that were not met
     <!-- summary: precision -->        what float32 costs on long horizons
     <!-- summary: install -->          what an installation costs, with each extra
     <!-- summary: live -->             what live agents bear
@@ -236,6 +237,7 @@ def speed(kept: Kept) -> str:
             "N = 36 on a grid, T = 3000, 100 runs on two CPU cores",
             took("cpu-2-cores", "small/100 runs"),
         ),
+        ("the same with the default rate", took("cpu-2-cores", "small/100 runs, default rate")),
         (
             f"N = 3,364, T = 12,800, 10 runs on one H200: {', '.join(networks)}",
             ", ".join(took("h200", f"movielens/{network}/FedExp3") for network in networks),
@@ -246,11 +248,24 @@ def speed(kept: Kept) -> str:
             ", ".join(took(name, "million/grid") for name in ("h200", "cpu-2-cores")),
         ),
     ]
-    columns = ("`fb.simulate` after compiling, K = 20", "time")
+    columns = ("`fb.simulate` after compiling, `FedExp3(0.1)`, K = 20", "time")
     days = {name: kept[name]["machine"]["date"][:10] for name in ("h200", "cpu-2-cores")}
     return (
         f"{markdown(columns, rows)}\nFrom the tables in `benchmarks/RESULTS.md`: the H200's of "
         f"{days['h200']}, the two cores' of {days['cpu-2-cores']}.\n"
+    )
+
+
+def missed(kept: Kept) -> str:
+    """The goals that were missed, of the tables that other pages quote."""
+
+    def rows(name: str) -> str:
+        found = [row for row in kept[name]["rows"] if (row["over_goal"] or 0) > 1]
+        return ", ".join(f"`{row['name']}` ({table.verdict(row['over_goal'])})" for row in found)
+
+    return (
+        f"Goals that were not met, on the H200: {rows('h200') or 'none'}; on two CPU cores, in the "
+        f"first table: {rows('cpu-2-cores') or 'none'}.\n"
     )
 
 
@@ -321,6 +336,7 @@ def live(kept: Kept) -> str:
 SUMMARIES: dict[str, tuple[set[str], Callable[[Kept], str]]] = {
     "paper": ({f"{h.section}{suffix}" for h in HEADLINES for suffix in ("", "_older")}, paper),
     "speed": ({"cpu-2-cores", "h200"}, speed),
+    "missed": ({"cpu-2-cores", "h200"}, missed),
     "precision": ({"precision"}, precision),
     "install": ({"install"}, install),
     "live": ({"cpu-2-cores"}, live),
