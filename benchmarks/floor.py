@@ -80,7 +80,7 @@ def hash_seconds() -> float:
 def a_round(
     cells: int, *, arrays: int = 1, directed_edges: int = 0, dense_agents: int = 0
 ) -> float:
-    """Seconds of a round that nothing can be faster than.
+    """Seconds of a round's memory and products.
 
     Args:
         cells: K·R·N.

@@ -26,7 +26,7 @@ class Measured:
         repeats: every repeat.
         goal: at most this, or None.
         baseline: the same work in plain NumPy, measured in this process just before or after.
-        floor: what the machine cannot do faster; see `floor.py`.
+        floor: the time of what a round cannot do without; see `floor.py`.
         note: what one has to know to read the number.
     """
 

@@ -47,7 +47,7 @@ def _simulate(runs: int, algorithm: fb.FedExp3, horizon: int, quick: bool) -> Me
         min(values),
         values,
         GOAL_MS if jax.default_backend() == "cpu" else None,
-        1e3 * numpy_run(horizon, 1 if quick else 3),
+        1e3 * numpy_run(horizon, 1 if quick else 3) if algorithm == fb.FedExp3(0.1) else None,
         1e3 * floor_run(runs, horizon),
         f"whole call, N={AGENTS}, K={ARMS}, T={horizon}",
     )

@@ -58,16 +58,16 @@ def apart(value: float, goal: float | None) -> tuple[str, str | None]:
     """Both with three digits that count, or as many as tell them apart.
 
     Example:
-        >>> apart(12.345, 15), apart(1.3745, 1.3698), apart(26219.4, 26171.6), apart(5, None)
-        (('12.3', '15.0'), ('1.375', '1.370'), ('26,219', '26,172'), ('5.00', None))
+        >>> apart(12.345, 15), apart(1.3745, 1.3698), apart(26185.3, 26184.7), apart(5, None)
+        (('12.3', '15.0'), ('1.375', '1.370'), ('26,185.3', '26,184.7'), ('5.00', None))
     """
     if goal is None:
         return number(value), None
     texts = number(value), number(goal)
-    for digits in range(4, 9):
-        if texts[0] != texts[1] or value == goal:
-            break
-        texts = f"{value:#,.{digits}g}".rstrip("."), f"{goal:#,.{digits}g}".rstrip(".")
+    decimals = len(texts[0].partition(".")[2])
+    while texts[0] == texts[1] and value != goal:
+        decimals += 1
+        texts = f"{value:,.{decimals}f}", f"{goal:,.{decimals}f}"
     return texts
 
 

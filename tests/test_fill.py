@@ -311,6 +311,22 @@ def test_parts_beyond_the_paper_say_what_they_must() -> None:
     assert {name for name in parts if not current(name, kept)} == AWAITED
 
 
+def test_goals_that_were_not_met_are_told() -> None:
+    def rows(**found: float | None) -> dict[str, Any]:
+        return {
+            "rows": [
+                {"name": name, "status": "measured" if over else "failed", "over_goal": over}
+                for name, over in found.items()
+            ]
+        }
+
+    kept = {"h200": rows(met=1.0, late=1.24), "links-h200": rows(broken=None)}
+    page = "<!-- summary: missed -->\n<!-- end -->"
+    text = FILL["filled"](page, kept | {"cpu-2-cores": rows(met=0.5)})
+    assert "on the H200: `late` (missed by 24%), `broken` (failed); on two CPU cores" in text
+    assert "the first table: none.\n" in text
+
+
 def test_what_an_installation_costs() -> None:
     row = {"extra": "sim", "packages": 3, "wheels": 150.4, "installed": 300.0, "seconds": 12.3}
     kept = {"install": {"machine": "2 abaci", "wheel": 0.33, "rows": [row | {"extra": ""}, row]}}

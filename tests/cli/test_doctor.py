@@ -61,6 +61,16 @@ def test_a_setting_that_jax_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "\nratings: " in done.stdout
 
 
+def test_jax_that_does_not_fit_its_library(tmp_path: Path) -> None:
+    start = "import runpy, jaxlib.version as v; v.__version__ = '99.0.0'; "
+    start += "import sys; sys.argv = ['fedbandits', 'doctor']; "
+    start += "runpy.run_module('fedbandits', run_name='__main__')"
+    done = run_without((), tmp_path, ["-c", start])
+    assert done.returncode == 0, done.stderr
+    assert "JAX devices: none (jaxlib version 99.0.0 is newer than" in done.stdout
+    assert "\nratings: " in done.stdout
+
+
 def test_a_cache_that_is_switched_by_a_word_it_does_not_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -136,7 +136,8 @@ def _worked_out_on_no_condition() -> set[int]:
             shapes: list[tuple[int, ...]] = [x.aval.shape for x in equation.outvars]
             if equation.primitive.name == "exp":
                 found.update(agents for arms, *_, agents in filter(None, shapes) if arms == ARMS)
-            if equation.primitive.name != "cond":
+            # One that is known, and so stands as a literal, XLA drops.
+            if equation.primitive.name != "cond" or hasattr(equation.invars[0], "val"):
                 inside = (x for x in jax.tree.leaves(equation.params) if hasattr(x, "eqns"))
                 found.update(*map(outside, inside))
         return found

@@ -76,7 +76,8 @@ def _of_jax() -> tuple[str, str]:
     """Its devices, and where its programs are kept; what failed to load cannot be tried again."""
     try:
         import jax  # noqa: F401
-    except (ImportError, ValueError) as error:  # not installed, or a variable has what it refuses
+    # Not installed, does not fit jaxlib, or refuses what a variable has.
+    except (ImportError, RuntimeError, ValueError) as error:
         return f"none ({one_line(error)})", "are not kept"
     return _devices(), _programs()
 

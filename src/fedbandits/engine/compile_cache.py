@@ -21,7 +21,7 @@ _SECONDS = 0.1
 def keep_compiled_programs() -> None:
     """Have JAX keep what it compiles in the user's cache folder, where nobody chose otherwise.
 
-    A second process then starts in about half the time. JAX has one cache for the whole process, so
+    A second process then need not compile them. JAX has one cache for the whole process, so
     programs that the user compiles after this are kept there too. Left alone where a folder was
     chosen for it (JAX_COMPILATION_CACHE_DIR, or in `jax.config`), where JAX's cache is turned off
     (JAX_ENABLE_COMPILATION_CACHE), and where FEDBANDITS_COMPILE_CACHE is off. JAX itself tells
