@@ -13,6 +13,9 @@ from .summing_kernel import worth_a_kernel
 # an accelerator more than the host needs meanwhile to add up what is kept of every agent.
 _UPDATES_CPU = 2**24
 _UPDATES_ACCELERATOR = 2**34
+# Rounds of a chunk on a CPU, where their plays can be held: they share the memory that the system
+# hands to every program anew, page by page.
+_FEWEST_CPU = 2
 MOST_ROUNDS = 512
 # Losses of a stretch held at once, 64 MiB of float32; beyond that they are made round by round.
 MOST_LOSSES_HELD = 2**24
@@ -71,7 +74,8 @@ def chunking(
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
-    most = min(MOST_ROUNDS, problem.horizon, max(1, updates // (numbers * runs)))
+    fewest = _FEWEST_CPU if cpu else 1
+    most = min(MOST_ROUNDS, problem.horizon, max(fewest, updates // (numbers * runs)))
     if cpu:  # one stretch: a loop inside a loop takes twice as long there
         most = min(most, held)
     if not problem.traced:
