@@ -32,9 +32,9 @@ def test_chunks_cover_the_horizon() -> None:
 
 def test_a_million_agents_are_played_in_small_chunks() -> None:
     problem = fb.problems.activated_bernoulli(agents=10**6, arms=20, horizon=1000)
-    chunks = chunking(problem, 1)
-    assert chunks.rounds == 2
-    assert not chunks.ahead
+    at_once, in_tiles = chunking(problem, 1), chunking(problem, 1, tiled=True)
+    assert (at_once.rounds, in_tiles.rounds) == (1, 2)
+    assert (at_once.ahead, in_tiles.ahead) == (False, False)
 
 
 @pytest.mark.parametrize("agents", [10**6, 10**7])

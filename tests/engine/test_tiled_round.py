@@ -279,6 +279,26 @@ def test_resumed_is_bit_identical(
 
 
 @pytest.mark.usefixtures("tiled")
+def test_a_program_has_two_rounds_of_many_agents_only_in_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Played at once they would take more memory."""
+    played: list[tuple[int | None, int]] = []
+
+    def spied(*told: Any) -> rounds.Chunk:
+        chunk = rounds.Chunk(*told)
+        played.append((chunk.tile, chunk.rounds))
+        return chunk
+
+    monkeypatch.setattr(chunk_runner, "Chunk", spied)
+    monkeypatch.setattr(chunk_sizes, "_UPDATES_CPU", ARMS * AGENTS)
+    fb.simulate(coins(horizon=4), fb.FedExp3(), GRID, runs=1)
+    monkeypatch.setattr(tiled_round, "LEAST", 2**40)
+    fb.simulate(coins(horizon=4), fb.FedExp3(), GRID, runs=1)
+    assert played == [(36, 2)] * 2 + [(None, 1)] * 4
+
+
+@pytest.mark.usefixtures("tiled")
 def test_what_is_played_in_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many agents as fit, an even number, and a divisor of N where one is near."""
     assert _tile(coins(), fb.FedExp3(), GRID) == 36  # of 299 / 8 = 37 at most

@@ -80,7 +80,10 @@ def _play_chunks(
     gossip = first_game.gossip
     drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
     sizes = where.runs * batch.size, draws, drawn
-    chunks = chunking(problem, *sizes)
+    tile = tile_size(
+        first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
+    )
+    chunks = chunking(problem, *sizes, tiled=tile is not None)
     fused = (
         kernels()
         and batch.over is None
@@ -91,9 +94,6 @@ def _play_chunks(
     )
     if fused:
         chunks = chunking(problem, *sizes, fused=True)
-    tile = tile_size(
-        first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
-    )
     last = problem.horizon if enough is None else enough
     done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
     if done:

@@ -13,9 +13,9 @@ from .summing_kernel import worth_a_kernel
 # an accelerator more than the host needs meanwhile to add up what is kept of every agent.
 _UPDATES_CPU = 2**24
 _UPDATES_ACCELERATOR = 2**34
-# Rounds of a chunk on a CPU, where their plays can be held: they share the memory that the system
-# hands to every program anew, page by page.
-_FEWEST_CPU = 2
+# Rounds of a chunk played in tiles, where their plays can be held: they share the memory that the
+# system hands to every program anew, page by page. Rounds played at once would take more of it.
+_FEWEST_IN_TILES = 2
 MOST_ROUNDS = 512
 # Losses of a stretch held at once, 64 MiB of float32; beyond that they are made round by round.
 MOST_LOSSES_HELD = 2**24
@@ -51,7 +51,13 @@ class Chunking(NamedTuple):
 
 
 def chunking(
-    problem: Problem, runs: int, draws: int = 1, messages: int = 0, *, fused: bool = False
+    problem: Problem,
+    runs: int,
+    draws: int = 1,
+    messages: int = 0,
+    *,
+    fused: bool = False,
+    tiled: bool = False,
 ) -> Chunking:
     """Chunks for this problem and number of runs, on so many draws of the losses at once.
 
@@ -61,6 +67,7 @@ def chunking(
         draws: of the losses, played together.
         messages: those of a run and round whose fate is drawn.
         fused: whether kernels play the rounds, which changes nothing but the stretches.
+        tiled: whether rounds are played in tiles.
     """
     numbers, cpu = problem.agents * problem.arms, on_cpu()
     losses = numbers * draws  # of one round
@@ -74,7 +81,7 @@ def chunking(
     if messages:
         held = max(1, min(held, _MOST_MESSAGES_HELD // (runs * messages)))
     updates = _UPDATES_CPU if cpu else _UPDATES_ACCELERATOR
-    fewest = _FEWEST_CPU if cpu else 1
+    fewest = _FEWEST_IN_TILES if tiled else 1
     most = min(MOST_ROUNDS, problem.horizon, max(fewest, updates // (numbers * runs)))
     if cpu:  # one stretch: a loop inside a loop takes twice as long there
         most = min(most, held)
