@@ -19,11 +19,12 @@ from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.privacy.response import LEAST as LEAST_EPSILON
 
-from .accepting import TABLES, alternatives, hints_of, parameters_of
+from .accepting import TABLES, parameters_of
 from .building import CHOICES, SETTINGS
 from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM, Registry
 from .expansion import SWEEP
 from .experiment import Experiment
+from .hints import alternatives, hints_of
 from .own import MODULES, PATTERN, Open
 from .structs import keys_of
 

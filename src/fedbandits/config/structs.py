@@ -13,8 +13,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 
-from .accepting import alternatives
 from .experiment import Place, unknown
+from .hints import alternatives
 
 T = TypeVar("T", bound=msgspec.Struct)
 

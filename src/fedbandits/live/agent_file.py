@@ -52,6 +52,7 @@ class AgentFile(msgspec.Struct, frozen=True):
         keys: folder with ca.pem, cert.pem and key.pem; an agent without neighbours needs none.
         low: the smallest loss or reward.
         high: the largest loss or reward.
+        allow_modules: modules that the federation's file may name; each runs code of your own.
         addresses: `host:port` of members, added to those of the federation or instead of them.
         service: the HTTP service for applications; without this section there is none.
         privacy: noisy bits instead of losses; without this section there is no guarantee.
@@ -63,6 +64,7 @@ class AgentFile(msgspec.Struct, frozen=True):
     keys: Path | None = None
     low: float = 0.0
     high: float = 1.0
+    allow_modules: list[str] = []
     addresses: dict[str, str] = {}
     service: ServiceSection | None = None
     privacy: PrivacySection | None = None

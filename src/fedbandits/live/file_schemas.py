@@ -8,7 +8,6 @@ from fedbandits.config.schema import (
     Schema,
     Sections,
     arguments_of,
-    modules_schema,
     struct_schema,
     table,
     whole,
@@ -63,7 +62,6 @@ def federation_schema() -> Schema:
             ],
             "description": "What arms lose in `live up`: means, or a problem.",
         },
-        "modules": modules_schema(),
     }
     told = {key: _told(schema, texts, key) for key, schema in properties.items()}
     definitions = sections.definitions(["network", "gossip", "algorithm", "problem"])

@@ -77,7 +77,7 @@ def read_site(path: str | Path) -> Site:
     place = Place(str(source), source.parent)
     file = struct_of(read_config(source), AgentFile, place)
     name, service = file.name, file.service
-    federation = Federation.read(file.federation)
+    federation = Federation.read(file.federation, allow_modules=file.allow_modules)
     try:
         part = federation.part(name)
         check_addresses(file.addresses, federation.members)
