@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from fedbandits.live import Agent, Federation, StoppedError
+from fedbandits.live.agent_file import ServiceSection
+from fedbandits.live.observations import Range
 from fedbandits.live.site import Site, run_site
 from fedbandits.networks import path
 
 
 def test_a_process_ends_with_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = Federation(["a", "b"], path(1)).part("agent1")
-    site = Site(part, tmp_path / "a.db", None, 0.0, 1.0, None, tmp_path / "a.token", False, None)
+    site = Site(part, tmp_path / "a.db", None, Range(), None, tmp_path / "a.token")
     monkeypatch.setattr(Agent, "running", property(lambda self: False))
     with pytest.raises(StoppedError, match="its store failed"):
         asyncio.run(asyncio.wait_for(run_site(site), 20))
@@ -27,7 +29,7 @@ def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptur
     caplog.set_level("INFO", "fedbandits.live")
     part = Federation(["a", "b"], path(1)).part("agent1")
     token = tmp_path / "a.token"
-    site = Site(part, tmp_path / "a.db", None, 0.0, 1.0, "127.0.0.1:0", token, False, None)
+    site = Site(part, tmp_path / "a.db", None, Range(), ServiceSection(), token)
     urls: list[str | None] = []
 
     def ready(url: str | None) -> None:
