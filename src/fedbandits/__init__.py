@@ -115,7 +115,7 @@ _HOMES = {
     "simulate": "engine.simulate",
     "trajectory": "engine.observing",
 }
-"""The modules of names; those of algorithms are in `algorithms`."""
+"""The modules of names. Algorithms are in `algorithms`."""
 
 _ALIASES = {"accelerated": "gossip.acceleration", "bounds": "theory.bounds"}
 """The modules of modules that go by a shorter name."""

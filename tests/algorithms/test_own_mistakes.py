@@ -24,7 +24,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "trajectory": lambda algorithm: fb.trajectory(PROBLEM, algorithm, GOSSIP),
     "Federation": lambda algorithm: fb.live.Federation(["a", "b"], GOSSIP, algorithm=algorithm),
 }
-FROZEN = "FedLeader is no frozen dataclass; write @dataclass(frozen=True) above it"
+FROZEN = "FedLeader must be a frozen dataclass; write @dataclass(frozen=True) above it"
 LEAVES = '{"z": fb.Leaf("estimate", "average")}'
 MISTAKES = {
     "no dataclass": (("@dataclass(frozen=True)\nclass FedL", "class FedL"), FROZEN),
@@ -97,5 +97,5 @@ def test_problems_are_frozen_dataclasses() -> None:
         def losses(self, t: Any) -> Any:
             return np.zeros((4, 3)) + 0 * t
 
-    with pytest.raises(TypeError, match=r"Loose is no frozen dataclass; write @dataclass\("):
+    with pytest.raises(TypeError, match=r"Loose must be a frozen dataclass; write @dataclass\("):
         fb.simulate(Loose(), fb.FedExp3(), GOSSIP, runs=2)

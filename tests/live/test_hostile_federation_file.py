@@ -1,4 +1,4 @@
-"""A federation's file is data: whoever may change it runs no code, at no site and no operator's."""
+"""A federation's file is data: its authors run no code at sites or on the operator's machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Loud:
     def __post_init__(self):
         strike(self.marker)
 """
-"""One module beside the federation's file, and one of the same content where Python looks."""
+"""The content of two modules: one in the folder of the file, and one where Python looks."""
 
 HEAD = 'arms = ["tea", "coffee"]\nmembers = ["north", "south"]\n'
 LINKS = 'links = [["north", "south"]]\n'
@@ -52,8 +52,8 @@ LINKS = 'links = [["north", "south"]]\n'
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a module beside the file, and a path with one that is installed."""
-    for name in ("beside.py", "path/installed.py"):
+    """Make a folder with a module, and a path with an installed module."""
+    for name in ("nearby.py", "path/installed.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path / "path"))
@@ -89,7 +89,7 @@ def nothing_ran(folder: Path) -> None:
     assert not (folder / "struck").exists()
     assert not (folder / "imported").exists()
     assert not (folder / "path" / "imported").exists()
-    assert not {"beside", "installed"} & sys.modules.keys()
+    assert not {"nearby", "installed"} & sys.modules.keys()
     assert str(folder) not in sys.path
 
 
@@ -103,7 +103,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("module", ["beside", "installed"])
+@pytest.mark.parametrize("module", ["nearby", "installed"])
 @pytest.mark.parametrize("place", PLACES)
 def test_no_command_calls_or_imports_what_the_file_names(
     folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, module: str, command: str
@@ -137,8 +137,8 @@ def test_a_folder_of_modules_is_refused(folder: Path) -> None:
         fb.live.Federation.read(path)
 
 
-@pytest.mark.parametrize("name", ["beside:Losses", "installed:Losses", "installed:strike"])
-def test_a_demonstration_is_no_way_in(folder: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["nearby:Losses", "installed:Losses", "installed:strike"])
+def test_a_demonstration_imports_nothing(folder: Path, name: str) -> None:
     path = folder / "federation.toml"
     path.write_text(HEAD + LINKS)
     shops = fb.live.Federation.read(path)
@@ -168,9 +168,9 @@ def test_what_a_site_allows_is_all_that_is_imported(folder: Path) -> None:
 def test_an_allowed_module_is_looked_for_where_python_looks(folder: Path) -> None:
     """The folder of the file may be one that others write to."""
     path = folder / "federation.toml"
-    path.write_text(f'{HEAD}{LINKS}algorithm = {{name = "beside:FedLeader"}}\n')
-    with pytest.raises(ConfigError, match="there is no module beside where Python looks"):
-        fb.live.Federation.read(path, allow_modules=["beside"])
+    path.write_text(f'{HEAD}{LINKS}algorithm = {{name = "nearby:FedLeader"}}\n')
+    with pytest.raises(ConfigError, match="there is no module nearby where Python looks"):
+        fb.live.Federation.read(path, allow_modules=["nearby"])
     nothing_ran(folder)
 
 
@@ -226,7 +226,7 @@ def test_networks_that_are_costly_or_elsewhere_are_refused(
 
 
 def test_gossip_has_a_pace(folder: Path) -> None:
-    """What a neighbour that lies may move is bounded by the pace of exchanges."""
+    """The pace of exchanges bounds what a neighbour that lies may move."""
     path = folder / "federation.toml"
     path.write_text(f"{HEAD}{LINKS}gossip_period = 1e-9\n")
     with pytest.raises(

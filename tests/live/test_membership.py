@@ -116,7 +116,7 @@ def test_a_version_is_a_whole_number(file: Path, version: str) -> None:
         ("west", ["north", "north"], None, "west and north is there twice"),
         ("west", [], None, "would hear nobody.*--link north"),
         ("we st", ["north"], None, "member 'we st': a member's name"),
-        ("", ["north"], None, "is no name"),
+        ("", ["north"], None, "member names must be texts"),
         ("../west", ["north"], None, "member '../west': a member's name"),
         ("west", ["north"], "west.example", "must be host:port"),
         ("west", ["north", "south"], None, "neither west nor south would .*; add --address west"),

@@ -250,7 +250,7 @@ AnyAlgorithm = Algorithm[Any]
 
 
 def check_class(cls: type[AnyAlgorithm]) -> None:
-    """Reject a class that is no frozen dataclass, or whose `leaves` declare no leaves."""
+    """Reject a class that is not a frozen dataclass, or whose `leaves` are not leaves."""
     checks.frozen_dataclass(cls)
     name, example = cls.__name__, '{"z": fb.Leaf("estimate", "average")}'
     if not isinstance(cls.leaves, Mapping):

@@ -37,7 +37,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what is there alre
 
 
 class Command(TyperCommand):
-    """A command whose answer to `--seed 3`, which is no option, is `--set seed=3`."""
+    """A command that answers the unknown option `--seed 3` with `--set seed=3`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; name the `--set` of an option that is a key of the configuration."""

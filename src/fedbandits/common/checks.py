@@ -62,18 +62,18 @@ def refuse_unknown(owner: str, takes: inspect.Signature, given: Iterable[str]) -
 
 
 def frozen_dataclass(cls: type) -> None:
-    """Reject a class that is no frozen dataclass.
+    """Reject a class that is not a frozen dataclass.
 
     Example:
         >>> frozen_dataclass(int)
         Traceback (most recent call last):
             ...
-        TypeError: int is no frozen dataclass; write @dataclass(frozen=True) above it
+        TypeError: int must be a frozen dataclass; write @dataclass(frozen=True) above it
     """
     parameters: Any = getattr(cls, "__dataclass_params__", None)
     if parameters is None or not parameters.frozen:
         raise TypeError(
-            f"{cls.__name__} is no frozen dataclass; write @dataclass(frozen=True) above it"
+            f"{cls.__name__} must be a frozen dataclass; write @dataclass(frozen=True) above it"
         )
 
 

@@ -1,6 +1,6 @@
 """Modules that a file names, such as `my_package.algorithms`: found, imported, and their source.
 
-Importing a module runs its code, so none is imported unless the caller permits it: `looking_in`
+Importing a module runs its code, so the caller must permit it: `looking_in`
 permits every module, for a user's own file, and `allowing` those that the user names, for a file
 that others may change. A module is looked for where Python looks (installed packages, PYTHONPATH)
 and, after that, in the folder that `looking_in` gives. That folder then stays on `sys.path`, since
@@ -51,7 +51,7 @@ class Permission(NamedTuple):
 
 
 NONE = Permission(frozenset())
-"""No module: the default, so that whoever forgets to permit some runs no code."""
+"""No module: the default, so that a caller that permits nothing runs no code."""
 
 _permission: ContextVar[Permission] = ContextVar("permission", default=NONE)
 _sources: dict[str, Source] = {}

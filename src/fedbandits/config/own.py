@@ -256,7 +256,7 @@ def _check_kind(name: str, make: Any, kind: Kind) -> None:
 
 
 FUNCTIONS = (FunctionType, MethodType, type(cache(len)))
-"""The types of functions, as they are written, bound to a class, or cached."""
+"""The types of functions: plain, bound to a class, or cached."""
 
 
 def _check_returned(name: str, make: Make, made: type, must: str) -> None:
@@ -298,7 +298,7 @@ def _check_class(name: str, make: type, kind: Kind) -> None:
 
 
 def _called_as_rate(make: type) -> bool:
-    """Whether objects of a class take a round and a state."""
+    """Return whether objects of a class take a round and a state."""
     called: Any = next(
         (vars(base)["__call__"] for base in make.__mro__ if "__call__" in vars(base)), None
     )

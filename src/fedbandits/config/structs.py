@@ -39,7 +39,7 @@ class Key(NamedTuple):
         kind: the class of its values.
         required: whether it has no default.
         words: what its values are, for errors.
-        example: a value in TOML; empty where none is needed.
+        example: a value in TOML; may be empty.
     """
 
     name: str

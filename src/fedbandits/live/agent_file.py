@@ -52,10 +52,10 @@ class AgentFile(msgspec.Struct, frozen=True):
         keys: folder with ca.pem, cert.pem and key.pem; an agent without neighbours needs none.
         low: the smallest loss or reward.
         high: the largest loss or reward.
-        allow_modules: modules that the federation's file may name; each runs code of your own.
-        addresses: `host:port` of members, added to those of the federation or instead of them.
-        service: the HTTP service for applications; without this section there is none.
-        privacy: noisy bits instead of losses; without this section there is no guarantee.
+        allow_modules: your Python modules that the federation's file may name.
+        addresses: `host:port` of members; they replace the federation's addresses.
+        service: the HTTP service for applications; absent by default.
+        privacy: noisy bits instead of losses; absent by default.
     """
 
     name: Annotated[str, msgspec.Meta(min_length=1, examples=["north"])]

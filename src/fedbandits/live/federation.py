@@ -219,8 +219,8 @@ def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
     for name in given:
         if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
             raise ValueError(
-                f"{name!r} is no name of an {what}; write a text of up to 200 characters, without "
-                "control characters"
+                f"{what} names must be texts of up to 200 characters without control characters, "
+                f"not {name!r}"
             )
     if len(given) < least:
         raise ValueError(f"at least {least} {what}s are needed, not {len(given)}")

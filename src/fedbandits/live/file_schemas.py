@@ -52,7 +52,7 @@ def federation_schema() -> Schema:
         "network": {"$ref": "#/$defs/network", "description": "Who hears whom; or links."},
         "gossip": {"$ref": "#/$defs/gossip"},
         "algorithm": {"$ref": "#/$defs/algorithm"},
-        "tickets": table({key: _told(tickets[key], texts, key) for key in tickets}),
+        "tickets": table({key: _described(tickets[key], texts, key) for key in tickets}),
         "gossip_period": {"type": "number", "minimum": SHORTEST_PERIOD},
         "addresses": {"type": "object", "additionalProperties": _TEXT},
         "demo": {
@@ -63,12 +63,12 @@ def federation_schema() -> Schema:
             "description": "What arms lose in `live up`: means, or a problem.",
         },
     }
-    told = {key: _told(schema, texts, key) for key, schema in properties.items()}
+    described = {key: _described(schema, texts, key) for key, schema in properties.items()}
     definitions = sections.definitions(["network", "gossip", "algorithm", "problem"])
     for name, entry in definitions.items():
         if name.startswith("problem."):  # in [demo] alone, where they have a pace
             entry["properties"]["pace"] = _PACE
-    return whole("fedbandits federation", table(told, ["arms"]), definitions)
+    return whole("fedbandits federation", table(described, ["arms"]), definitions)
 
 
 def agent_schema() -> Schema:
@@ -81,6 +81,6 @@ def agent_schema() -> Schema:
     return whole("fedbandits agent", struct_schema(AgentFile), {})
 
 
-def _told(schema: Schema, texts: dict[str, str], key: str) -> Schema:
-    """The schema with what the docstring says, where it has no words of its own."""
+def _described(schema: Schema, texts: dict[str, str], key: str) -> Schema:
+    """Return the schema with the words of the docstring, unless it has a description."""
     return {"description": texts[key], **schema} if key in texts else schema
