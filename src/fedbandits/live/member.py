@@ -16,8 +16,8 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import sample
 from fedbandits.common.checks import did_you_mean
 
-from .ledger import Edge, Ledger, fresh_edge, owns
-from .messages import Format, Message, Values, Vector, encode, game_hash, packed
+from .ledger import AHEAD, Edge, Ledger, fresh_edge, owns
+from .messages import LARGEST, Format, Message, Values, Vector, encode, game_hash, packed
 from .observations import (
     ConflictingObservationError,
     ExpiredTicketError,
@@ -44,6 +44,9 @@ from .tickets import (
     Ticket,
     uniform,
 )
+
+MOST_ROUNDS = 2.0**40
+"""Rounds that one agent plays at most: 3,000 a second for ten years are fewer."""
 
 SAME = 1e-6
 """Losses that differ by no more are the same observation, made twice."""
@@ -99,7 +102,7 @@ class Member:
         self._incarnation = incarnation
         self._state = algorithm.init(len(arms), agents, dtype=np.float64)
         self.form = message_format(algorithm, self._state, arms)
-        self.ledger = Ledger(name, self.form, limit, kept)
+        self.ledger = Ledger(name, self.form, limit, kept, newest=self._newest)
         self._heard: Values = {}
         self._gossips = False
         self._unanswered: set[str] = set()
@@ -291,6 +294,8 @@ class Member:
         The algorithm is the same, but may have been told of another network.
         """
         self.algorithm = algorithm
+        largest = agents * algorithm.largest_estimate(len(self.arms), MOST_ROUNDS)
+        self.ledger.reach = min(largest, LARGEST)
         for gone in self.ledger.edges.keys() - neighbours.keys():
             self.ledger.disconnect(gone)
         for neighbour, weight in neighbours.items():
@@ -298,6 +303,10 @@ class Member:
         if hasattr(self._state, "agents"):
             fresh = self.algorithm.init(len(self.arms), agents, dtype=np.float64)
             self._state = self._state._replace(agents=fresh.agents)
+
+    def _newest(self) -> int:
+        """Return the bound on incarnations; see `Ledger`."""
+        return self._incarnation() + AHEAD
 
     @property
     def disagreement(self) -> float:
@@ -423,20 +432,34 @@ class Member:
         self._hear()
         full = self.algorithm.feedback == "full"
         p = np.frombuffer(record.p)
-        state = self.algorithm.update(
-            self._state,
-            self.ledger.values,
-            np.int64(record.arm),
-            feedback if full else feedback[0],
-            p,
-            np.int64(record.round),
-        )
-        if record.absent:
+
+        def after(received: Values) -> Any:
+            """Return the state after this round, had these values been received."""
+            state = self.algorithm.update(
+                self._state,
+                received,
+                np.int64(record.arm),
+                feedback if full else feedback[0],
+                p,
+                np.int64(record.round),
+            )
+            if not record.absent:
+                return state
             absent = np.zeros(len(self.arms), bool)
             absent[list(record.absent)] = True
             loss = p @ feedback if full else feedback[0]
-            state = self.algorithm.charge_absent(state, absent, loss)
-        self.ledger.put(self.algorithm.message(state))
+            return self.algorithm.charge_absent(state, absent, loss)
+
+        state = after(self.ledger.values)
+        sent = self.algorithm.message(state)
+        if self.gossips:
+            # Estimates that a neighbour made huge have no digits left for a loss. So the agent's
+            # own part is computed without them: `check_suitable` has shown that it does not
+            # depend on them.
+            nothing = {name: np.zeros_like(value) for name, value in self.ledger.values.items()}
+            self.ledger.add(self.algorithm.message(after(nothing)), sent)
+        else:
+            self.ledger.put(sent)
         self._state = state
         self._learnt = True
         self._close(record, b"" if self._responses else feedback.tobytes(), status)
