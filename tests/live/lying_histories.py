@@ -39,7 +39,7 @@ Attack = Callable[[int, random.Random], float]
 ATTACKS: Mapping[str, Attack] = {
     "constant": lambda _n, _chance: 1e15,
     "large": lambda _n, _chance: 2.0**40,
-    "growing": lambda n, _chance: min(1.01**n, 1e300),
+    "growing": lambda n, _chance: 1.01 ** min(n, 60_000),
     "alternating": lambda n, _chance: 2.0**40 * (-1.0) ** n,
     "random": lambda _n, chance: chance.choice((1, -1)) * 10 ** chance.uniform(0, 16),
     "no number": lambda n, _chance: (np.inf, np.nan, 1e12)[n % 3],
@@ -225,7 +225,9 @@ class LyingHistory(History):
 
         Where the network has cycles, large flows can stay that cancel, and have few digits.
         """
-        return SMALL + 50 * float(np.spacing(self.largest_flow()))
+        values = [ledger.values["z"] for ledger in self.ledgers().values()]
+        digits = float(np.spacing(self.largest_flow()))
+        return SMALL + 50 * digits / max(1.0, float(np.abs(values).max()))
 
     def largest_flow(self) -> float:
         """Return the largest flow of the honest members."""

@@ -25,8 +25,8 @@ def reproduce(
         typer.Argument(
             metavar="PART",
             help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
-            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, robustness, "
-            "cdn.",
+            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, limits, "
+            "robustness, cdn.",
         ),
     ] = None,
     runs: Annotated[

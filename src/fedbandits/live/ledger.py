@@ -205,6 +205,10 @@ class Ledger:
         """Exchange the values of the moment again."""
         self._held = None
 
+    def shown(self) -> Values:
+        """Return the values that neighbours see: those of the moment, or those held."""
+        return self.values if self._held is None else self._held
+
     def leave(self, incarnations: Mapping[str, int]) -> None:
         """Start every edge anew with a newer incarnation, and exchange nothing any more."""
         self.untold = set(self.edges)
@@ -329,7 +333,7 @@ class Ledger:
 
     def _exchange(self, sender: str, edge: Edge, values: Values) -> None:
         """The owner moves the flow: f ← f + w (z_owner - z_other)."""
-        ours = self.values if self._held is None else self._held
+        ours = self.shown()
         moved = {}
         for name in self.form.averages:
             here, there = (np.clip(z[name], -self.reach, self.reach) for z in (ours, values))
@@ -397,8 +401,7 @@ class Ledger:
     def state(self, neighbour: str) -> Message:
         """What is sent to a neighbour now: the flow as it is from the owner, a report to it."""
         edge = self.edges[neighbour]
-        held = self.values if self._held is None else self._held
-        ours = packed({name: np.clip(value, -LARGEST, LARGEST) for name, value in held.items()})
+        ours = packed({k: np.clip(value, -LARGEST, LARGEST) for k, value in self.shown().items()})
         terms = self._terms(neighbour)
         numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence, terms)
         if edge.owner:
