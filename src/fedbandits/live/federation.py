@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,11 +172,12 @@ class Federation:
         return [(self.members[u], self.members[v], w) for (u, v), w in pairs if w > 0]
 
     @classmethod
-    def read(cls, path: str | Path) -> Federation:
-        """A federation from a TOML file.
+    def read(cls, path: str | Path, *, allow_modules: Sequence[str] = ()) -> Federation:
+        """Read a federation from a TOML file.
 
         `links` names the edges; instead of it, [network] takes any network of ours. Everything but
-        arms and edges may be left out.
+        arms and edges may be left out. The file runs no code: a name such as `my_shop:Leader` is
+        refused unless you allow the module `my_shop`.
 
             version = 1
             arms = ["tea", "coffee", "cocoa"]
@@ -195,12 +197,17 @@ class Federation:
 
             [addresses]
             north = "north.example:7447"
+
+        Args:
+            path: of the file.
+            allow_modules: names of your modules that the file may name. They are imported, from
+                where Python finds them.
         """
         from fedbandits.config.reading import read_config
 
         from .federation_file import federation_of
 
-        return federation_of(read_config(path), Path(path))
+        return federation_of(read_config(path), Path(path), allow_modules)
 
 
 def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
@@ -208,13 +215,16 @@ def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise TypeError(f"{what}s must be a list of names, not {given!r}")
     for name in given:
-        if not isinstance(name, str) or not name or len(name) > 200:
-            raise ValueError(f"{name!r} is no name of an {what}: a text of up to 200 letters is")
+        if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+            raise ValueError(
+                f"{name!r} is no name of an {what}; write a text of up to 200 characters, without "
+                "control characters"
+            )
     if len(given) < least:
         raise ValueError(f"at least {least} {what}s are needed, not {len(given)}")
-    twice = {name for name in given if list(given).count(name) > 1}
-    if twice:
-        raise ValueError(f"{what} {min(twice)!r} is there twice")
+    name, times = Counter(given).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{what} {name!r} is there twice")
     return tuple(given)
 
 

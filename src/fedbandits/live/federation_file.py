@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fedbandits import networks
+from fedbandits.common.own_modules import allowing
 from fedbandits.config.building import construct
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.config.experiment import ConfigError, Place, unknown
-from fedbandits.config.own import GOSSIP, MODULES, Open, looking_beside
+from fedbandits.config.own import GOSSIP, MODULES, Open
 from fedbandits.config.reading import read_config
 from fedbandits.gossip import REGISTRY as GOSSIPS
 from fedbandits.networks import Network
@@ -28,7 +31,6 @@ KEYS = (
     "gossip_period",
     "addresses",
     "demo",
-    MODULES,
 )
 
 
@@ -36,6 +38,12 @@ RULES = Open(
     {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest", "clipped")}, GOSSIP
 )
 """Symmetric weights, the same at all times."""
+
+MOST_AGENTS = 1_000
+"""Agents of a [network], which a few letters describe; `members` and `links` may be more."""
+
+SHORTEST_PERIOD = 0.01
+"""Seconds between two exchanges, at least: what a liar may move is bounded by their pace."""
 
 TYPES = {
     "arms": list,
@@ -50,17 +58,20 @@ TYPES = {
 }
 
 
-def federation_of(config: dict[str, Any], path: Path) -> Federation:
-    """What the tables of a file describe.
+def federation_of(
+    config: dict[str, Any], path: Path, allow_modules: Iterable[str] = ()
+) -> Federation:
+    """Return the federation that the tables of a file describe.
 
     Args:
         config: the tables.
         path: of the file, which errors name.
+        allow_modules: names of the modules that the file may name.
 
     Raises:
         ConfigError: if there can be no such federation.
     """
-    with looking_beside(config, path):
+    with allowing(allow_modules):
         arguments = _arguments(config, path)
     try:
         return Federation(**arguments)
@@ -73,6 +84,12 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
         raise ConfigError(
             f'{path}: clip is a limit of the gossip; write [gossip] with name = "clipped", '
             f'limit = {config["clip"]} and gossip = {{name = "metropolis"}}'
+        )
+    if MODULES in config:
+        raise ConfigError(
+            f"{path}: {MODULES} is not allowed here, since others may change this file; install "
+            'the module or name its folder in PYTHONPATH, write allow_modules = ["my_module"] in '
+            "agent.toml, and give other commands --allow-module my_module"
         )
     for key in config:
         if key not in KEYS:
@@ -91,20 +108,25 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
             error if isinstance(error, ConfigError) else ConfigError(f"{path}: {error}")
         ) from error
     gossip = config.get("gossip", {"name": "metropolis"})
-    place = Place(f"{path} [gossip]", path.parent)
+    place = Place(f"{path} [gossip]", path.parent, confined=True)
     found: dict[str, Any] = {
         "arms": config["arms"],
         "members": tuple(config.get("members", ())),
         "gossip": construct(RULES, gossip, place, {"network": network}),
     }
     if "algorithm" in config:
-        place = Place(f"{path} [algorithm]", path.parent)
+        place = Place(f"{path} [algorithm]", path.parent, confined=True)
         found["algorithm"] = construct(REGISTRIES["algorithm"], config["algorithm"], place)
     tickets: dict[str, Any] = config.get("tickets", {})
     for key in tickets:
         if key not in ("expire_after", "expired_loss"):
             known = ("expire_after", "expired_loss")
             raise ConfigError(f"{path} [tickets]: {unknown('key', key, known)}")
+    period = config.get("gossip_period", SHORTEST_PERIOD)
+    if isinstance(period, int | float) and period < SHORTEST_PERIOD:
+        raise ConfigError(
+            f"{path}: gossip_period must be at least {SHORTEST_PERIOD} seconds, not {period}"
+        )
     alone = ("version", "gossip_period", "addresses")
     return found | tickets | {key: config[key] for key in alone if key in config}
 
@@ -115,21 +137,29 @@ def _network(config: dict[str, Any], path: Path) -> Network:
             f'{path}: say who hears whom once, by links = [["north", "south"], ...] or a [network]'
         )
     if "network" in config:
-        place = Place(f"{path} [network]", path.parent)
+        place = Place(f"{path} [network]", path.parent, confined=True)
+        sizes = [v for k, v in config["network"].items() if isinstance(v, int) and k != "seed"]
+        if math.prod(sizes) > MOST_AGENTS:
+            raise place.error(
+                f"a [network] has at most {MOST_AGENTS:,} agents, not {math.prod(sizes):,}; write "
+                "members and links instead"
+            )
         made: Network = construct(REGISTRIES["network"], config["network"], place)
         return made
     members = names(config.get("members", []), "member", least=1)
-    edges = []
+    numbers = {name: number for number, name in enumerate(members)}
+    edges: set[tuple[int, ...]] = set()
     for link in config["links"]:
         if not isinstance(link, list) or len(link) != 2 or link[0] == link[1]:
             raise ConfigError(f"{path}: a link is a pair of two members, not {link!r}")
         for name in link:
-            if name not in members:
+            if not isinstance(name, str) or name not in numbers:
                 raise ConfigError(f"{path} links: {unknown('member', name, members)}")
-        edges.append(tuple(sorted(members.index(name) for name in link)))
-        if edges.count(edges[-1]) > 1:
+        edge = tuple(sorted(numbers[name] for name in link))
+        if edge in edges:
             raise ConfigError(f"{path}: the link of {' and '.join(link)} is there twice")
-    return networks.from_edges(len(members), edges)
+        edges.add(edge)
+    return networks.from_edges(len(members), sorted(edges))
 
 
 def read_demo(path: Path) -> dict[str, Any]:
