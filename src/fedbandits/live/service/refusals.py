@@ -65,8 +65,8 @@ class Failure(msgspec.Struct, frozen=True):
     """The body of every refusal.
 
     Attributes:
-        error: for people.
-        kind: for programs.
+        error: The reason, as a sentence for people.
+        kind: The kind of the refusal, for programs.
     """
 
     error: str
