@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .answers import header
-
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol
 else:
@@ -48,7 +46,7 @@ class Pipelining(Protocol):
     def on_headers_complete(self) -> None:
         """Store the length of the body."""
         super().on_headers_complete()
-        self._body = int(header(self.scope, b"content-length") or 0)
+        self._body = int(dict(self.headers).get(b"content-length", 0))
 
     def on_response_complete(self) -> None:
         """Parse the next request if its bytes wait."""
