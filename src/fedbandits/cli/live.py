@@ -16,7 +16,7 @@ live_app = typer.Typer(no_args_is_help=True)
 
 @live_app.callback()
 def live() -> None:
-    """Agents that live apart: run them, look at them, give them keys."""
+    """Run live agents, inspect them and make their keys."""
 
 
 @live_app.command()
@@ -24,7 +24,7 @@ def show(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     json: Annotated[bool, typer.Option("--json", help="For machines, with all tickets.")] = False,
 ) -> None:
-    """What the journal of a live agent holds, also while the agent runs.
+    """Print the contents of a journal, also while its agent runs.
 
     Counts, open tickets, the values of the leaves by arm, and the ledger: for each neighbour the
     incarnations of both ends, the number of the last flow and how large it is.
@@ -55,7 +55,7 @@ def backup(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
 ) -> None:
-    """Copy a journal, also while its agent runs: one moment of it, read and checked.
+    """Copy a journal and verify the copy, also while its agent runs.
 
     All that was acknowledged before is in the copy, which appears whole or not at all.
 
@@ -81,11 +81,12 @@ def up(
     pace: Annotated[
         float | None,
         typer.Option(
-            min=0.01, help="Seconds between two choices of an agent; that of [demo], else 0.5."
+            min=0.01,
+            help="Mean seconds between two choices of an agent; by default that of [demo], or 0.5.",
         ),
     ] = None,
 ) -> None:
-    """Run a whole federation on this machine, to see it work; Ctrl-C ends it.
+    """Run a whole federation on this machine; Ctrl-C ends it.
 
     A process for each member, with certificates of their own, on the loopback address, and one page
     of all. The section [demo] of the file says what arms lose: means = [...], one for each arm, or
@@ -205,7 +206,7 @@ def join(
         typer.Option(metavar="HOST:PORT", help="Where its neighbours reach it, if they can."),
     ] = None,
 ) -> None:
-    """Put a member into a federation's file, and say what to do next.
+    """Add a member to a federation's file and print the next steps.
 
     The file's comments and layout stay, and its version is raised by one.
 
@@ -226,7 +227,7 @@ def leave(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
     name: Annotated[str, typer.Argument(help="Of the member that goes.")],
 ) -> None:
-    """Take a member out of a federation's file, and say what to do next.
+    """Remove a member from a federation's file; print the next steps.
 
     Refused where the member is the only way between others. The file's comments and layout stay,
     and its version is raised by one.
@@ -245,7 +246,9 @@ def leave(
 def agent(
     file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="One member's file.")],
 ) -> None:
-    """Run one member of a federation until SIGTERM or Ctrl-C; logs are JSON lines.
+    """Run one member of a federation. Its log lines are JSON.
+
+    The agent stops gracefully at SIGTERM or Ctrl-C.
 
     \b
     Example of the file:
@@ -273,7 +276,7 @@ def status(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Who is there, who is silent, how far apart, and what is recommended.
+    """Print the status of an agent and of its neighbours.
 
     \b
     Example:
