@@ -26,7 +26,8 @@ COMMANDS = dict(commands())
 
 
 def help_of(path: str) -> str:
-    return CliRunner().invoke(app, [*path.split(), "--help"]).stdout
+    # As in a terminal of 80 columns, of which two stay empty.
+    return CliRunner().invoke(app, [*path.split(), "--help"], terminal_width=78).stdout
 
 
 def words(text: str) -> str:

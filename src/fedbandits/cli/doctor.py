@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def doctor() -> None:
-    """Print what is installed and missing, JAX's devices, your folders.
+    """Print installed and missing packages, devices and folders.
 
     \b
     Example:

@@ -27,7 +27,7 @@ def network(
         bool, typer.Option("--fastest", help="Also the fastest gossip, which takes a solver.")
     ] = False,
 ) -> None:
-    """Print the size and diameter of a network, and how fast it mixes.
+    """Print a network's size, degrees, diameter and mixing speed.
 
     \b
     Examples:

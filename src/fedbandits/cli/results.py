@@ -69,7 +69,7 @@ def bounds(
     file: Config,
     changes: Changes = None,
 ) -> None:
-    """Simulate a configuration and compare its regret with the bounds.
+    """Compare the regret of a configuration with the bounds.
 
     \b
     Examples:
