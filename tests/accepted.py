@@ -32,7 +32,7 @@ def faults(make: Make, config: Mapping[str, Any]) -> list[str]:
 def held_to_the_schema() -> Iterator[None]:
     """Within it, what is built of a configuration without an error must fit the schema."""
     from fedbandits.config import building, schema
-    from fedbandits.live import federation_file, file_schemas
+    from fedbandits.live import federation_file, file_schemas, site
     from fedbandits.sweeps import plan
 
     fits: set[str] = set()
@@ -59,4 +59,5 @@ def held_to_the_schema() -> Iterator[None]:
         held(
             federation_file, "federation_of", file_schemas.federation_schema, lambda config: config
         )
+        held(site, "struct_of", file_schemas.agent_schema, lambda config: config)
         yield

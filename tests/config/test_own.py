@@ -260,12 +260,12 @@ def test_what_is_no_algorithm(folder: Path, code: str, name: str, words: str) ->
     [
         (
             "problem",
-            "def make() -> dict:\n    return {}\n",
+            "def make() -> fb.problems.Problem:\n    return {}\n",
             "leaders:make gave {} (dict), not a Problem",
         ),
         (
             "network",
-            "def make() -> int:\n    return 3\n",
+            "def make() -> fb.networks.Network:\n    return 3\n",
             "leaders:make gave 3 (int), not a Network",
         ),
         (
@@ -276,7 +276,7 @@ def test_what_is_no_algorithm(folder: Path, code: str, name: str, words: str) ->
         ),
         (
             "gossip",
-            "def make(share: float = 1.0) -> int: ...\n",
+            "def make(share: float = 1.0) -> fb.gossip.Gossip: ...\n",
             "leaders:make does not take a network",
         ),
         (
@@ -291,7 +291,11 @@ def test_what_is_no_algorithm(folder: Path, code: str, name: str, words: str) ->
             "    return fb.gossip.Gossip(network, 'mine', {}, 0.1)\n",
             "make it with fb.gossip.from_matrix(W, network)",
         ),
-        ("problem", "def make() -> int:\n    return {}['x']\n", "leaders:make: KeyError: 'x' ("),
+        (
+            "problem",
+            "def make() -> fb.problems.Problem:\n    return {}['x']\n",
+            "leaders:make: KeyError: 'x' (",
+        ),
         (
             "problem",
             "class make(fb.problems.Problem): ...\n",

@@ -143,8 +143,9 @@ def test_containers_run_sites_of_one_federation() -> None:
         assert len(site.part.neighbours) == 2
         assert targets[str(site.keys)] == f"./keys/{name}"
         assert targets[str(site.journal.parent)] == targets[str(site.token.parent)] == name
-        assert site.tls
-        assert f":{str(site.address).rpartition(':')[2]}/healthz" in str(service["healthcheck"])
+        assert site.service is not None
+        assert site.service.tls
+        assert f":{site.service.address.rpartition(':')[2]}/healthz" in str(service["healthcheck"])
 
 
 def test_containers_ask_for_health_under_a_name_that_the_service_has() -> None:

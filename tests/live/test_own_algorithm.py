@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import fedbandits as fb
+from fedbandits.cli.commands import app
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live.site import read_site
-from fedbandits.live.up import demo_losses
+from fedbandits.live.up import demo_losses, sites_written
 from tests.own_things import LEADER, forgotten, own_folder
 
 FEDERATION = """
@@ -29,16 +32,24 @@ exploration = 0.3
 """
 
 
+ALLOWED = ["leaders"]
+
+
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
-    with own_folder(tmp_path) as folder:
-        (folder / "federation.toml").write_text(FEDERATION)
-        yield folder / "federation.toml"
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A federation's file, and the module that it names on the path."""
+    (tmp_path / "path").mkdir()
+    path = f"{tmp_path / 'path'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    monkeypatch.setenv("PYTHONPATH", path)
+    with own_folder(tmp_path / "path"):
+        monkeypatch.syspath_prepend(str(tmp_path / "path"))
+        (tmp_path / "federation.toml").write_text(FEDERATION)
+        yield tmp_path / "federation.toml"
 
 
 @pytest.mark.slow
 def test_a_rehearsal_is_the_simulation(file: Path) -> None:
-    shops = fb.live.Federation.read(file)
+    shops = fb.live.Federation.read(file, allow_modules=ALLOWED)
     # Losses of 0 and 1 would make arms equal but for rounding, and a leader of either.
     problem = fb.problems.from_tensor(np.random.default_rng(0).uniform(size=(40, 3, 3)))
     live = fb.live.rehearse(problem, shops, lockstep=True)
@@ -51,7 +62,10 @@ def test_a_rehearsal_is_the_simulation(file: Path) -> None:
 
 def test_a_member_plays_it(file: Path) -> None:
     agent_file = file.with_name("centre.toml")
-    agent_file.write_text('name = "centre"\nfederation = "federation.toml"\nkeys = "keys"\n')
+    agent_file.write_text(
+        'name = "centre"\nfederation = "federation.toml"\nkeys = "keys"\n'
+        'allow_modules = ["leaders"]\n'
+    )
     site = read_site(agent_file)
     assert type(site.part.algorithm).__name__ == "FedLeader"
 
@@ -66,27 +80,44 @@ def test_a_member_plays_it(file: Path) -> None:
 
 def test_an_algorithm_that_cannot_live_apart(file: Path) -> None:
     halved = LEADER.replace('LeaderState(received["z"]', 'LeaderState(received["z"] ** 2')
-    file.with_name("leaders.py").write_text(halved)
+    (file.parent / "path" / "leaders.py").write_text(halved)
     forgotten("leaders")
     with pytest.raises(ConfigError, match="FedLeader cannot live apart"):
-        fb.live.Federation.read(file)
+        fb.live.Federation.read(file, allow_modules=ALLOWED)
 
 
 def test_a_module_that_is_not_there(file: Path) -> None:
     file.write_text(FEDERATION.replace("leaders:", "leeders:"))
     with pytest.raises(ConfigError, match=r"federation\.toml \[algorithm\]: there is no module"):
-        fb.live.Federation.read(file)
+        fb.live.Federation.read(file, allow_modules=["leeders"])
 
 
-def test_the_folder_modules(file: Path) -> None:
-    (file.parent / "src").mkdir()
-    file.with_name("leaders.py").rename(file.parent / "src" / "leaders.py")
-    file.write_text('modules = "src"\n' + FEDERATION)
-    assert fb.live.Federation.read(file).version == 1
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["keys", "federation.toml", "--out", "keys"],
+        ["join", "federation.toml", "west", "--link", "north"],
+        ["leave", "federation.toml", "south"],
+    ],
+)
+def test_commands_that_are_allowed_to_import_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(file.parent)
+    assert CliRunner().invoke(app, ["live", *command]).exit_code == 2
+    done = CliRunner().invoke(app, ["live", *command, "--allow-module", "leaders"])
+    assert done.exit_code == 0, done.output
+
+
+def test_a_demonstration_allows_it_to_its_members(file: Path, tmp_path: Path) -> None:
+    shops = fb.live.Federation.read(file, allow_modules=ALLOWED)
+    with sites_written(shops, file, tmp_path, ALLOWED):
+        site = read_site(tmp_path / "north.toml")
+    assert type(site.part.algorithm).__name__ == "FedLeader"
 
 
 def test_files_of_own_gossip_are_seen_from_the_federations(file: Path) -> None:
-    with file.with_name("leaders.py").open("a") as module:
+    with (file.parent / "path" / "leaders.py").open("a") as module:
         module.write(
             "\n\nfrom pathlib import Path\n\n"
             "def read(network: fb.networks.Network, path: Path) -> fb.gossip.Gossip:\n"
@@ -94,15 +125,15 @@ def test_files_of_own_gossip_are_seen_from_the_federations(file: Path) -> None:
         )
     file.with_name("weights.txt").write_text("max_degree")
     file.write_text(FEDERATION + '[gossip]\nname = "leaders:read"\npath = "weights.txt"\n')
-    found = fb.live.Federation.read(file).gossip
+    found = fb.live.Federation.read(file, allow_modules=ALLOWED).gossip
     assert isinstance(found, fb.gossip.Gossip)
     assert found.rule == "max_degree"
 
 
 def test_own_losses_of_a_demonstration(file: Path) -> None:
-    shops = fb.live.Federation.read(file)
+    shops = fb.live.Federation.read(file, allow_modules=ALLOWED)
     demo = {"name": "leaders:Waves", "agents": 3, "arms": 3, "horizon": 20}
-    assert 0 <= demo_losses(shops, demo)(1, 0, 2) <= 1
+    assert 0 <= demo_losses(shops, demo, allow_modules=ALLOWED)(1, 0, 2) <= 1
 
 
 @pytest.mark.slow
@@ -110,7 +141,9 @@ def test_a_process_runs_it(file: Path) -> None:
     alone = FEDERATION.replace('"north", "centre", "south"', '"north"')
     alone = alone.replace('[["north", "centre"], ["centre", "south"]]', "[]")
     file.write_text(alone)
-    file.with_name("north.toml").write_text('name = "north"\nfederation = "federation.toml"\n')
+    file.with_name("north.toml").write_text(
+        'name = "north"\nfederation = "federation.toml"\nallow_modules = ["leaders"]\n'
+    )
     command = [sys.executable, "-m", "fedbandits", "live", "agent", str(file.parent / "north.toml")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

@@ -263,7 +263,7 @@ def test_a_site_decides_for_its_own_losses(tmp_path: Path) -> None:
         ("[privacy]\neps = 1\n", "did you mean 'epsilon'"),
         ("[privacy]\n", r"\[privacy\]: no epsilon; add epsilon = 1.0"),
         ("privacy = 1\n", r"write \[privacy\]"),
-        ("[privacy]\nepsilon = 0\n", r"agent.toml \[privacy\]: epsilon must be at least"),
+        ("[privacy]\nepsilon = 0\n", r"\[privacy\]: epsilon must be a number of at least 1e-06"),
     ):
         with pytest.raises(ConfigError, match=why):
             read_site(site(tmp_path, text))

@@ -13,6 +13,14 @@ from .messages import say, terminal
 
 live_app = typer.Typer(no_args_is_help=True)
 
+AllowModule = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE",
+        help="Import this module of yours where the file names it; repeatable.",
+    ),
+]
+
 
 @live_app.callback()
 def live() -> None:
@@ -85,6 +93,7 @@ def up(
             help="Mean seconds between two choices of an agent; by default that of [demo], or 0.5.",
         ),
     ] = None,
+    allow_module: AllowModule = None,
 ) -> None:
     """Run a whole federation on this machine; Ctrl-C ends it.
 
@@ -102,29 +111,30 @@ def up(
     import tempfile
 
     with tempfile.TemporaryDirectory() as temporary:
-        asyncio.run(_up(federation, folder or Path(temporary), port, pace))
+        asyncio.run(_up(federation, folder or Path(temporary), port, pace, allow_module or []))
 
 
-async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
+async def _up(
+    file: Path, folder: Path, port: int, pace: float | None, allow_modules: list[str]
+) -> None:
     import asyncio
     import secrets
     import signal
 
-    from fedbandits.config.own import looking_beside
-    from fedbandits.config.reading import read_config
     from fedbandits.live import Federation
     from fedbandits.live.federation_file import read_demo
     from fedbandits.live.service.federation_view import FederationView
     from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, started, stop_all
 
-    federation, demo = Federation.read(file), read_demo(file)
+    federation = Federation.read(file, allow_modules=allow_modules)
+    demo = read_demo(file)
     pace = pace or demo_pace(demo)
     private_folder(folder)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     tasks: list[asyncio.Task[None]] = []
-    with started(federation, file, folder) as members:
+    with started(federation, file, folder, allow_modules) as members:
         running = Up(federation, members)
         token = secrets.token_urlsafe(24)
         view = FederationView(running.tell, token)
@@ -133,8 +143,9 @@ async def _up(file: Path, folder: Path, port: int, pace: float | None) -> None:
         await running.ready()
         tasks.append(asyncio.create_task(running.watch()))
         if demo:
-            with looking_beside(read_config(file), file):
-                losses = await asyncio.to_thread(demo_losses, federation, demo, file.parent)
+            losses = await asyncio.to_thread(
+                demo_losses, federation, demo, file.parent, allow_modules
+            )
             tasks.append(asyncio.create_task(running.play(losses, pace)))
         else:
             say(f"{file} has no [demo]: nobody chooses until you do, by the agents' services:")
@@ -164,6 +175,7 @@ def keys(
     add: Annotated[
         str | None, typer.Option(metavar="MEMBER", help="Keys for one that is new.")
     ] = None,
+    allow_module: AllowModule = None,
 ) -> None:
     """Make an authority, and a key and certificate for each member.
 
@@ -178,7 +190,7 @@ def keys(
     from fedbandits.live import Federation, membership
     from fedbandits.live import keys as making
 
-    known = Federation.read(federation)
+    known = Federation.read(federation, allow_modules=allow_module or [])
     for name in (renew, add):
         if name is not None:
             membership.require_member(federation, known, name)
@@ -205,6 +217,7 @@ def join(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where its neighbours reach it, if they can."),
     ] = None,
+    allow_module: AllowModule = None,
 ) -> None:
     """Add a member to a federation's file and print the next steps.
 
@@ -216,9 +229,8 @@ def join(
     """  # noqa: D301
     from fedbandits.live import membership
 
-    for line in live_tables.join_lines(
-        federation, name, membership.join(federation, name, link, address)
-    ):
+    change = membership.join(federation, name, link, address, allow_module or [])
+    for line in live_tables.join_lines(federation, name, change):
         say(line)
 
 
@@ -226,6 +238,7 @@ def join(
 def leave(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
     name: Annotated[str, typer.Argument(help="Of the member that goes.")],
+    allow_module: AllowModule = None,
 ) -> None:
     """Remove a member from a federation's file; print the next steps.
 
@@ -238,7 +251,8 @@ def leave(
     """  # noqa: D301
     from fedbandits.live import membership
 
-    for line in live_tables.leave_lines(federation, name, membership.leave(federation, name)):
+    change = membership.leave(federation, name, allow_module or [])
+    for line in live_tables.leave_lines(federation, name, change):
         say(line)
 
 

@@ -1,8 +1,10 @@
 """Modules that a file names, such as `my_package.algorithms`: found, imported, and their source.
 
-A module is looked for where Python looks (what is installed, PYTHONPATH) and, after that, in the
-folder that `looking_in` says. That folder then stays on `sys.path`, since a function of the module
-may import another one later.
+Importing a module runs its code, so none is imported unless the caller permits it: `looking_in`
+permits every module, for a user's own file, and `allowing` those that the user names, for a file
+that others may change. A module is looked for where Python looks (installed packages, PYTHONPATH)
+and, after that, in the folder that `looking_in` gives. That folder then stays on `sys.path`, since
+a function of the module may import another one later.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
@@ -36,28 +38,66 @@ class Source(NamedTuple):
     sha256: str
 
 
-_folder: ContextVar[Path | None] = ContextVar("folder", default=None)
+class Permission(NamedTuple):
+    """The modules that may be imported.
+
+    Attributes:
+        names: of the modules; None for every module.
+        folder: where modules are looked for after Python's own places; None for no such folder.
+    """
+
+    names: frozenset[str] | None
+    folder: Path | None = None
+
+
+NONE = Permission(frozenset())
+"""No module: the default, so that whoever forgets to permit some runs no code."""
+
+_permission: ContextVar[Permission] = ContextVar("permission", default=NONE)
 _sources: dict[str, Source] = {}
 
 
+def looking_in(folder: Path) -> AbstractContextManager[None]:
+    """Permit every module within the block, and look for modules in this folder too."""
+    return _permitting(Permission(None, folder.resolve()))
+
+
+def allowing(names: Iterable[str]) -> AbstractContextManager[None]:
+    """Permit these modules alone within the block, where Python finds them.
+
+    Example:
+        >>> with allowing(["json"]):
+        ...     load("json").__name__
+        'json'
+    """
+    if isinstance(names, str):
+        raise TypeError(f"allow_modules must be a list of names such as [{names!r}], not {names!r}")
+    return _permitting(Permission(frozenset(names)))
+
+
 @contextmanager
-def looking_in(folder: Path) -> Iterator[None]:
-    """Within it, modules that Python does not find elsewhere are looked for in this folder too."""
-    before = _folder.set(folder.resolve())
+def _permitting(permission: Permission) -> Iterator[None]:
+    before = _permission.set(permission)
     try:
         yield
     finally:
-        _folder.reset(before)
+        _permission.reset(before)
 
 
 def load(name: str) -> ModuleType:
-    """The module of that name, imported; its source is remembered.
+    """Import the module of that name, and remember its source.
 
     Raises:
-        OwnError: if it cannot be found or imported, is hidden by another one of its name, or was
-            imported before its file was changed.
+        OwnError: if it is not permitted, cannot be found or imported, is hidden by another one of
+            its name, or was imported before its file was changed.
     """
-    folder = _folder.get()
+    permitted, folder = _permission.get()
+    if permitted is not None and name not in permitted:
+        raise OwnError(
+            f"the module {name!r} is not allowed here, since others may change this file; if you "
+            f'trust its code, write allow_modules = ["{name}"] in agent.toml, and give other '
+            f"commands --allow-module {name}"
+        )
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
     if name not in sys.modules:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_origin
 
 from fedbandits.common.own_modules import OwnError
 from fedbandits.gossip.base import Gossip
@@ -15,6 +14,7 @@ from fedbandits.problems import Problem
 from fedbandits.schedules import Schedule
 
 from .catalogue import REGISTRIES, Registry
+from .hints import alternatives, hints_of
 
 TABLES: Mapping[type, Registry] = {
     Schedule: REGISTRIES["schedule"],
@@ -99,45 +99,8 @@ def _accepts(hint: Any) -> Accepts:
     return Accepts(Path in kinds, tables[0] if tables else None, any(map(_is_list, kinds)))
 
 
-def alternatives(hint: Any) -> Iterator[Any]:
-    """The members of a union; of anything else itself."""
-    if get_origin(hint) in (Union, types.UnionType):
-        for member in get_args(hint):
-            yield from alternatives(member)
-    else:
-        yield hint
-
-
 def _is_list(kind: Any) -> bool:
     if kind is Any:
         return True
     whole = (str, bytes, Mapping)  # these can be gone through too
     return isinstance(kind, type) and issubclass(kind, Iterable) and not issubclass(kind, whole)
-
-
-class _Anything(type):
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):  # Python asks, not a type hint
-            raise AttributeError(name)
-        return cls
-
-
-class _Unloaded(metaclass=_Anything):
-    """In the place of what is imported for type checkers alone, such as pandas.
-
-    Importing it would take a second, and no configuration can hold one.
-    """
-
-
-def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
-    """The type hints of a constructor, by parameter."""
-    bare = inspect.unwrap(make)
-    target = bare.__init__ if inspect.isclass(bare) else bare
-    unloaded: dict[str, Any] = {}
-    while True:
-        try:
-            return get_type_hints(target, localns=unloaded)
-        except NameError as error:
-            if error.name is None or error.name in unloaded:
-                raise
-            unloaded[error.name] = _Unloaded

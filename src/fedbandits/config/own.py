@@ -12,8 +12,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple, get_origin
 
 from fedbandits import gossip as rules
 from fedbandits import networks as families
@@ -26,6 +28,7 @@ from fedbandits.networks import Network
 from fedbandits.problems import Problem
 
 from .experiment import ConfigError
+from .hints import Unloaded, alternatives, hints_of
 
 Make = Callable[..., Any]
 
@@ -73,13 +76,13 @@ def _rule(gossip: Gossip) -> str | None:
 ALGORITHM = Kind(Algorithm, "a subclass of fb.Algorithm, a frozen dataclass", subclass=True)
 PROBLEM = Kind(
     Problem,
-    "a subclass of fb.problems.Problem, or a function that returns a problem",
+    "a subclass of fb.problems.Problem, or a function annotated with -> fb.problems.Problem",
     static=("agents", "arms", "horizon"),
 )
-NETWORK = Kind(Network, "a function that returns an fb.networks.Network", made_by=_family)
+NETWORK = Kind(Network, "a function annotated with -> fb.networks.Network", made_by=_family)
 GOSSIP = Kind(
     Gossip,
-    "a function of a network that returns an fb.gossip.Gossip on it",
+    "a function of a network annotated with -> fb.gossip.Gossip",
     given="network",
     made_by=_rule,
 )
@@ -120,8 +123,6 @@ class Open(Mapping[str, Make]):
                 f"{name} gave {_shown(made)}, not a {kind.made.__name__}; it must be "
                 f"{kind.expected}"
             )
-        if kind.made is None and not (callable(made) and dataclasses.is_dataclass(made)):
-            raise OwnError(f"{name} gave {_shown(made)}; it must be {kind.expected}")
         advice = kind.made_by(made)
         if advice is not None:
             raise OwnError(
@@ -188,8 +189,8 @@ def _modules(name: str) -> list[str]:
 
 def _loaded(name: str, kind: Kind, known: Mapping[str, Make]) -> Make:
     make: Make = _attribute(name, kind)
-    sources(name)  # so that they are remembered
     _check_kind(name, make, kind)
+    sources(name)  # so that they are remembered
     if kind.subclass and make.__name__ in known:
         same = known[make.__name__] is make
         fix = f'write name = "{make.__name__}"' if same else "give the class another name"
@@ -231,23 +232,55 @@ def _looks_right(value: Any, kind: Kind) -> bool:
 
 
 def _check_kind(name: str, make: Any, kind: Kind) -> None:
-    """Refuse what cannot make what a section needs, before it is called."""
+    """Refuse everything that is not known to make what a section needs, before it is called.
+
+    A class must be of the kind, and a function must be annotated with it: the arguments are those
+    of a file, and a file may name any callable. Types are compared by `type`, which runs no code of
+    the object.
+    """
     must = f"it must be {kind.expected}"
-    if kind.made is not None and isinstance(make, kind.made):
+    if issubclass(type(make), type):
+        _check_class(name, make, kind)
+    elif kind.made is not None and issubclass(type(make), kind.made):
         maker = f"{name.partition(':')[0]}:{type(make).__name__}"
         raise OwnError(
             f"{name} is {_shown(make)}; {must}. Name what makes it, such as {maker}, and write its "
             "parameters beside the name"
         )
-    if not callable(make):
+    elif type(make) not in FUNCTIONS:
         raise OwnError(f"{name} is {_shown(make)}; {must}")
-    if not inspect.isclass(make):
-        if kind.subclass:
-            raise OwnError(f"{name} is a function; {must}")
+    elif kind.made is None or kind.subclass:
+        raise OwnError(f"{name} is a function; {must}")
+    else:
+        _check_returned(name, make, kind.made, must)
+
+
+FUNCTIONS = (FunctionType, MethodType, type(cache(len)))
+"""The types of functions, as they are written, bound to a class, or cached."""
+
+
+def _check_returned(name: str, make: Make, made: type, must: str) -> None:
+    """Refuse a function whose annotation does not promise an object of this type."""
+    try:
+        hints = hints_of(make)
+    except Exception as error:  # hints are code
+        raise OwnError(f"the type hints of {name} cannot be read: {error}") from error
+    if "return" not in hints:
+        raise OwnError(f"{name} is a function without a return annotation; {must}")
+    promised = [get_origin(each) or each for each in alternatives(hints["return"])]
+    if all(isinstance(each, type) and issubclass(each, made) for each in promised):
         return
+    written = inspect.formatannotation(inspect.unwrap(make).__annotations__["return"])
+    hidden = ", imported outside of `if TYPE_CHECKING`" if Unloaded in promised else ""
+    raise OwnError(f"{name} is a function annotated with -> {written}; {must}{hidden}")
+
+
+def _check_class(name: str, make: type, kind: Kind) -> None:
+    must = f"it must be {kind.expected}"
     if kind.made is None:
-        return
-    if not issubclass(make, kind.made):
+        if not _called_as_rate(make):
+            raise OwnError(f"{name} is a class that is not called as rate(t, state); {must}")
+    elif not issubclass(make, kind.made):
         raise OwnError(f"{name} is a class that is no {kind.made.__name__}; {must}")
     if inspect.isabstract(make):
         missing = ", ".join(sorted(getattr(make, "__abstractmethods__", ())))
@@ -260,6 +293,20 @@ def _check_kind(name: str, make: Any, kind: Kind) -> None:
                 f"{name}: its {field.name} decides the shapes of arrays, which JAX must know; "
                 f'write {field.name}: int = field(metadata={{"static": True}})'
             )
+
+
+def _called_as_rate(make: type) -> bool:
+    """Whether objects of a class take a round and a state."""
+    called: Any = next(
+        (vars(base)["__call__"] for base in make.__mro__ if "__call__" in vars(base)), None
+    )
+    if type(called) not in FUNCTIONS:
+        return False
+    try:
+        inspect.signature(called).bind(None, None, None)
+    except TypeError:
+        return False
+    return True
 
 
 def _frozen(make: type) -> bool:

@@ -12,17 +12,21 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
+import msgspec
+
 from fedbandits import schedules
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.privacy.response import LEAST as LEAST_EPSILON
 
-from .accepting import TABLES, alternatives, hints_of, parameters_of
+from .accepting import TABLES, parameters_of
 from .building import CHOICES, SETTINGS
 from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM, Registry
 from .expansion import SWEEP
 from .experiment import Experiment
+from .hints import alternatives, hints_of
 from .own import MODULES, PATTERN, Open
+from .structs import keys_of
 
 Schema = dict[str, Any]
 
@@ -191,22 +195,38 @@ def configuration_schema() -> Schema:
     properties[MODULES] = modules_schema()
     return whole(
         "fedbandits configuration",
-        properties,
-        ["problem", "algorithm"],
+        table(properties, ["problem", "algorithm"]),
         sections.definitions([*SECTIONS, "attack"]),
     )
 
 
-def whole(
-    title: str, properties: Mapping[str, Schema], required: list[str], definitions: Schema
-) -> Schema:
-    """The schema of a file."""
-    return {
-        "$schema": DIALECT,
-        "title": title,
-        **table(properties, required),
-        "$defs": definitions,
-    }
+def whole(title: str, top: Schema, definitions: Schema) -> Schema:
+    """Return the schema of a file from that of its top level."""
+    return {"$schema": DIALECT, "title": title, **top, "$defs": definitions}
+
+
+def struct_schema(struct: type[msgspec.Struct]) -> Schema:
+    """Return the schema of a section that a struct describes, with the words of its docstring."""
+    texts = arguments_of(inspect.getdoc(struct) or "")
+    keys = list(keys_of(struct))
+    return table(
+        {
+            key.name: {
+                "description": texts[key.name],
+                **(
+                    struct_schema(key.kind)
+                    if issubclass(key.kind, msgspec.Struct)
+                    else msgspec.json.schema(key.hint, schema_hook=_path_schema)
+                ),
+            }
+            for key in keys
+        },
+        [key.name for key in keys if key.required],
+    )
+
+
+def _path_schema(_: type) -> Schema:
+    return {"type": "string", "minLength": 1}
 
 
 def modules_schema() -> Schema:

@@ -171,11 +171,12 @@ class Federation:
         return [(self.members[u], self.members[v], w) for (u, v), w in pairs if w > 0]
 
     @classmethod
-    def read(cls, path: str | Path) -> Federation:
-        """A federation from a TOML file.
+    def read(cls, path: str | Path, *, allow_modules: Sequence[str] = ()) -> Federation:
+        """Read a federation from a TOML file.
 
         `links` names the edges; instead of it, [network] takes any network of ours. Everything but
-        arms and edges may be left out.
+        arms and edges may be left out. The file runs no code: a name such as `my_shop:Leader` is
+        refused unless you allow the module `my_shop`.
 
             version = 1
             arms = ["tea", "coffee", "cocoa"]
@@ -195,12 +196,17 @@ class Federation:
 
             [addresses]
             north = "north.example:7447"
+
+        Args:
+            path: of the file.
+            allow_modules: names of your modules that the file may name. They are imported, from
+                where Python finds them.
         """
         from fedbandits.config.reading import read_config
 
         from .federation_file import federation_of
 
-        return federation_of(read_config(path), Path(path))
+        return federation_of(read_config(path), Path(path), allow_modules)
 
 
 def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fedbandits import networks
+from fedbandits.common.own_modules import allowing
 from fedbandits.config.building import construct
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.config.experiment import ConfigError, Place, unknown
-from fedbandits.config.own import GOSSIP, MODULES, Open, looking_beside
+from fedbandits.config.own import GOSSIP, MODULES, Open
 from fedbandits.config.reading import read_config
 from fedbandits.gossip import REGISTRY as GOSSIPS
 from fedbandits.networks import Network
@@ -28,7 +30,6 @@ KEYS = (
     "gossip_period",
     "addresses",
     "demo",
-    MODULES,
 )
 
 
@@ -50,17 +51,20 @@ TYPES = {
 }
 
 
-def federation_of(config: dict[str, Any], path: Path) -> Federation:
-    """What the tables of a file describe.
+def federation_of(
+    config: dict[str, Any], path: Path, allow_modules: Iterable[str] = ()
+) -> Federation:
+    """Return the federation that the tables of a file describe.
 
     Args:
         config: the tables.
         path: of the file, which errors name.
+        allow_modules: names of the modules that the file may name.
 
     Raises:
         ConfigError: if there can be no such federation.
     """
-    with looking_beside(config, path):
+    with allowing(allow_modules):
         arguments = _arguments(config, path)
     try:
         return Federation(**arguments)
@@ -73,6 +77,12 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
         raise ConfigError(
             f'{path}: clip is a limit of the gossip; write [gossip] with name = "clipped", '
             f'limit = {config["clip"]} and gossip = {{name = "metropolis"}}'
+        )
+    if MODULES in config:
+        raise ConfigError(
+            f"{path}: {MODULES} is not allowed here, since others may change this file; install "
+            'the module or name its folder in PYTHONPATH, write allow_modules = ["my_module"] in '
+            "agent.toml, and give other commands --allow-module my_module"
         )
     for key in config:
         if key not in KEYS:

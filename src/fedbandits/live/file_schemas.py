@@ -8,15 +8,14 @@ from fedbandits.config.schema import (
     Schema,
     Sections,
     arguments_of,
-    modules_schema,
-    number,
+    struct_schema,
     table,
     whole,
 )
 
+from .agent_file import AgentFile
 from .federation import Federation
 from .federation_file import RULES
-from .site import Site
 from .up import FASTEST, PACE
 
 _TEXT: Schema = {"type": "string"}
@@ -63,14 +62,13 @@ def federation_schema() -> Schema:
             ],
             "description": "What arms lose in `live up`: means, or a problem.",
         },
-        "modules": modules_schema(),
     }
     told = {key: _told(schema, texts, key) for key, schema in properties.items()}
     definitions = sections.definitions(["network", "gossip", "algorithm", "problem"])
     for name, entry in definitions.items():
         if name.startswith("problem."):  # in [demo] alone, where they have a pace
             entry["properties"]["pace"] = _PACE
-    return whole("fedbandits federation", told, ["arms"], definitions)
+    return whole("fedbandits federation", table(told, ["arms"]), definitions)
 
 
 def agent_schema() -> Schema:
@@ -80,27 +78,7 @@ def agent_schema() -> Schema:
         >>> agent_schema()["required"]
         ['name', 'federation']
     """
-    texts = arguments_of(inspect.getdoc(Site) or "")
-    service: dict[str, Schema] = {
-        "address": _TEXT,
-        "token": _TEXT,
-        "tls": {"type": "boolean"},
-        "baseline": _TEXT,
-    }
-    epsilon = number("number", "epsilon")
-    properties: dict[str, Schema] = {
-        "name": {**_TEXT, "description": "Of the member."},
-        "federation": {**_TEXT, "description": "The file of all members, relative to this."},
-        "journal": _TEXT,
-        "keys": _TEXT,
-        "low": {"type": "number"},
-        "high": {"type": "number"},
-        "addresses": {"type": "object", "additionalProperties": _TEXT},
-        "service": table({key: _told(service[key], texts, key) for key in service}),
-        "privacy": table({"epsilon": _told(epsilon, texts, "epsilon")}, ["epsilon"]),
-    }
-    told = {key: _told(schema, texts, key) for key, schema in properties.items()}
-    return whole("fedbandits agent", told, ["name", "federation"], {})
+    return whole("fedbandits agent", struct_schema(AgentFile), {})
 
 
 def _told(schema: Schema, texts: dict[str, str], key: str) -> Schema:

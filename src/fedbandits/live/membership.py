@@ -34,7 +34,13 @@ class Change(NamedTuple):
     concerned: tuple[str, ...]
 
 
-def join(path: str | Path, name: str, links: Sequence[str], address: str | None = None) -> Change:
+def join(
+    path: str | Path,
+    name: str,
+    links: Sequence[str],
+    address: str | None = None,
+    allow_modules: Sequence[str] = (),
+) -> Change:
     """Put a member into a federation's file.
 
     Args:
@@ -42,6 +48,7 @@ def join(path: str | Path, name: str, links: Sequence[str], address: str | None 
         name: of the new member.
         links: the members that it hears.
         address: `host:port`, where its neighbours reach it; None if nobody can.
+        allow_modules: names of the modules that the file may name.
 
     Raises:
         ConfigError: if it is a member already, nobody could open one of its links, or no
@@ -71,15 +78,16 @@ def join(path: str | Path, name: str, links: Sequence[str], address: str | None 
                 document["addresses"] = {}
             document["addresses"][name] = address
 
-    return _changed(Path(path), add)
+    return _changed(Path(path), add, allow_modules)
 
 
-def leave(path: str | Path, name: str) -> Change:
+def leave(path: str | Path, name: str, allow_modules: Sequence[str] = ()) -> Change:
     """Take a member out of a federation's file.
 
     Args:
         path: of the file, which is replaced whole or not at all.
         name: of the member that goes.
+        allow_modules: names of the modules that the file may name.
 
     Raises:
         ConfigError: if it is no member, the last one, or the only way between two others.
@@ -102,7 +110,7 @@ def leave(path: str | Path, name: str) -> Change:
                 del links[place]
         document.get("addresses", {}).pop(name, None)
 
-    return _changed(Path(path), remove)
+    return _changed(Path(path), remove, allow_modules)
 
 
 def require_member(path: str | Path, federation: Federation, name: str) -> None:
@@ -113,11 +121,13 @@ def require_member(path: str | Path, federation: Federation, name: str) -> None:
         raise ConfigError(f"{path}: no member {name!r}{meant} There are {known}")
 
 
-def _changed(path: Path, change: Callable[[Any, Federation], None]) -> Change:
+def _changed(
+    path: Path, change: Callable[[Any, Federation], None], allow_modules: Sequence[str]
+) -> Change:
     """Change a file's members; nothing is written unless a federation comes of it."""
     import tomlkit
 
-    before = federation_of(read_config(path), path)
+    before = federation_of(read_config(path), path, allow_modules)
     text = path.read_text(encoding="utf-8")
     document = tomlkit.parse(text)
     if "version" not in document:
@@ -132,7 +142,7 @@ def _changed(path: Path, change: Callable[[Any, Federation], None]) -> Change:
         ) from error
     document["version"] = before.version + 1
     new = tomlkit.dumps(document)
-    after = federation_of(tomllib.loads(new), path)
+    after = federation_of(tomllib.loads(new), path, allow_modules)
     target = path.resolve()  # a link stays one
     mode = target.stat().st_mode & 0o777
     with atomic_write(target) as file:

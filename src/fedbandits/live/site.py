@@ -11,41 +11,37 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fedbandits.config.experiment import ConfigError, unknown
+from fedbandits.config.experiment import Place
 from fedbandits.config.reading import read_config
+from fedbandits.config.structs import struct_of
 
 from .agent import Agent
+from .agent_file import AgentFile, PrivacySection, ServiceSection
 from .expiry import ExpiryWatch
 from .federation import Federation, Part, check_addresses
 from .group_commit import StoppedError
+from .observations import Range, checked_range
 from .responses import responses
 from .transport import Transport
 
 _log = logging.getLogger("fedbandits.live")
 
-KEYS = ("name", "federation", "journal", "keys", "low", "high", "addresses", "service", "privacy")
 LOOK = 1.0
 """Seconds between two looks at whether the agent still runs."""
 
-SERVICE = ("address", "token", "tls", "baseline")
-PRIVACY = ("epsilon",)
-
 
 class Site(NamedTuple):
-    """What `agent.toml` says.
+    """One member of a federation, ready to run.
 
     Attributes:
         part: of the federation, with the addresses of the neighbours.
         journal: its file.
         keys: the folder with ca.pem, cert.pem and key.pem; None for an agent without neighbours.
-        low: the smallest loss or reward there can be.
-        high: the largest.
-        address: of the service; None for none.
-        token: the file with the token that applications show.
-        tls: whether the service shows the certificate of the keys.
-        baseline: the arm that is played while the agent learns; None for what it draws.
+        losses: the smallest and the largest loss or reward.
+        service: the settings of the HTTP service; None for no service.
+        token: the file with the token of the service.
         epsilon: ε per round for this agent's losses (event level), even if all others collude; arms
             are public. None for no guarantee.
     """
@@ -53,17 +49,14 @@ class Site(NamedTuple):
     part: Part
     journal: Path
     keys: Path | None
-    low: float
-    high: float
-    address: str | None
+    losses: Range
+    service: ServiceSection | None
     token: Path
-    tls: bool
-    baseline: str | None
     epsilon: float | None = None
 
 
 def read_site(path: str | Path) -> Site:
-    """One member's file. Names of files in it are relative to it.
+    """Read one member's file. Names of files in it are relative to it.
 
         name = "north"
         federation = "federation.toml"
@@ -78,64 +71,48 @@ def read_site(path: str | Path) -> Site:
         epsilon = 1.0
 
     Raises:
-        ConfigError: if something in it cannot be.
+        ConfigError: if a key, its type or its value is wrong.
     """
     source = Path(path)
-    config = read_config(source)
-    inside = {"service": SERVICE, "privacy": PRIVACY}
-    for name in inside:
-        if not isinstance(config.get(name, {}), dict):
-            raise ConfigError(f"{source}: {name} is a section of its own: write [{name}]")
-    for section, valid in (
-        (config, KEYS),
-        *((config.get(name, {}), keys) for name, keys in inside.items()),
-    ):
-        for key in section:
-            if key not in valid:
-                raise ConfigError(f"{source}: {unknown('key', key, valid)}")
-    for key in ("name", "federation"):
-        if not isinstance(config.get(key), str):
-            raise ConfigError(f'{source} has no {key}; add {key} = "..."')
-    name, folder = config["name"], source.parent
-    federation = Federation.read(folder / config["federation"])
-    addresses: dict[str, str] = config.get("addresses", {})
+    place = Place(str(source), source.parent)
+    file = struct_of(read_config(source), AgentFile, place)
+    name, service = file.name, file.service
+    federation = Federation.read(file.federation, allow_modules=file.allow_modules)
     try:
         part = federation.part(name)
-        check_addresses(addresses, federation.members)
+        check_addresses(file.addresses, federation.members)
+        losses = checked_range(file.low, file.high)
     except ValueError as error:
-        raise ConfigError(f"{source}: {error}") from error
-    part = part._replace(addresses=part.addresses | addresses)
-    keys = folder / config["keys"] if "keys" in config else None
-    if keys is None and part.neighbours:
-        raise ConfigError(
-            f"{source}: {name} has neighbours, and needs keys to prove who it is; make them with "
-            f'fedbandits live keys {config["federation"]}, and add keys = "keys/{name}"'
+        raise place.error(error) from error
+    part = part._replace(addresses=part.addresses | file.addresses)
+    if file.keys is None and part.neighbours:
+        raise place.error(
+            f"{name} has neighbours, and needs keys to prove who it is; make them with "
+            f'fedbandits live keys {file.federation}, and add keys = "keys/{name}"'
         )
-    service: dict[str, Any] = config.get("service", {})
+    if service is not None and service.tls and file.keys is None:
+        raise Place(f"{place.name} [service]").error(
+            f'tls = true needs keys; add keys = "keys/{name}" before the first section'
+        )
     return Site(
         part,
-        folder / config.get("journal", f"{name}.db"),
-        keys,
-        config.get("low", 0.0),
-        config.get("high", 1.0),
-        service.get("address", "127.0.0.1:0") if "service" in config else None,
-        folder / service.get("token", f"{name}.token"),
-        service.get("tls", False),
-        service.get("baseline"),
-        _epsilon(config, part, source),
+        file.journal or place.folder / f"{name}.db",
+        file.keys,
+        losses,
+        service,
+        (service and service.token) or place.folder / f"{name}.token",
+        _epsilon(file.privacy, part, place),
     )
 
 
-def _epsilon(config: dict[str, Any], part: Part, source: Path) -> float | None:
-    """What [privacy] says, if it can be."""
-    if "privacy" not in config:
+def _epsilon(privacy: PrivacySection | None, part: Part, place: Place) -> float | None:
+    """Return the ε of [privacy]; refuse one that the algorithm cannot have."""
+    if privacy is None:
         return None
-    if "epsilon" not in config["privacy"]:
-        raise ConfigError(f"{source} [privacy]: no epsilon; add epsilon = 1.0, or take it out")
     try:
-        found = responses(config["privacy"]["epsilon"], part.algorithm)
+        found = responses(privacy.epsilon, part.algorithm)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{source} [privacy]: {error}") from error
+        raise Place(f"{place.name} [privacy]").error(error) from error
     return None if found is None else found.epsilon
 
 
@@ -155,8 +132,8 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
         site.part,
         site.journal,
         _transport(site),
-        low=site.low,
-        high=site.high,
+        low=site.losses.low,
+        high=site.losses.high,
         epsilon=site.epsilon,
     )
     watch = None if site.keys is None else ExpiryWatch(site.keys, site.part.name)
@@ -165,14 +142,14 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
         if watch is not None:
             agent.expiries = watch.look(time.time())
         url = None
-        if site.address is not None:
+        if site.service is not None:
             from .service import serve
 
-            tls = None
-            if site.tls and site.keys is not None:
+            asked, tls = site.service, None
+            if asked.tls and site.keys is not None:
                 tls = (site.keys / "cert.pem", site.keys / "key.pem")
             service = await serve(
-                agent, site.address, token_file=site.token, tls=tls, baseline=site.baseline
+                agent, asked.address, token_file=site.token, tls=tls, baseline=asked.baseline
             )
             await running.enter_async_context(service)
             url = service.url

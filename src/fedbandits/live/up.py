@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedbandits.common.own_modules import allowing
+
 from .client import Client, ServiceError
 from .federation import Federation
 from .ports import held_ports
@@ -48,15 +50,18 @@ class Member(NamedTuple):
 
 
 @contextlib.contextmanager
-def started(federation: Federation, source: Path, folder: Path) -> Iterator[list[Member]]:
+def started(
+    federation: Federation, source: Path, folder: Path, allow_modules: Sequence[str] = ()
+) -> Iterator[list[Member]]:
     """Keys, a file and a process for each member; all on the loopback address, until the end.
 
     Args:
         federation: what is run.
         source: its file.
         folder: for keys, journals, tokens and logs.
+        allow_modules: names of the modules that the file may name.
     """
-    with sites_written(federation, source, folder) as services:
+    with sites_written(federation, source, folder, allow_modules) as services:
         members: list[Member] = []
         try:
             for name, url in services.items():
@@ -67,7 +72,9 @@ def started(federation: Federation, source: Path, folder: Path) -> Iterator[list
 
 
 @contextlib.contextmanager
-def sites_written(federation: Federation, source: Path, folder: Path) -> Iterator[dict[str, str]]:
+def sites_written(
+    federation: Federation, source: Path, folder: Path, allow_modules: Sequence[str] = ()
+) -> Iterator[dict[str, str]]:
     """Keys and an `agent.toml` for each member; the URLs of their services.
 
     Their ports are theirs until the block ends.
@@ -83,7 +90,7 @@ def sites_written(federation: Federation, source: Path, folder: Path) -> Iterato
         services = {}
         for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
             near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
-            text = _agent_toml(name, source, port, near)
+            text = _agent_toml(name, source, port, near, allow_modules)
             (folder / f"{name}.toml").write_text(text, encoding="utf-8")
             services[name] = f"http://127.0.0.1:{port}"
         yield services
@@ -93,7 +100,16 @@ def start(name: str, url: str, folder: Path) -> Member:
     """A process for one member whose file is written."""
     with (folder / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "fedbandits", "live", "agent", str(folder / f"{name}.toml")],
+            # -P: nothing is imported from the current folder, which may be the federation's.
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "fedbandits",
+                "live",
+                "agent",
+                str(folder / f"{name}.toml"),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -127,7 +143,12 @@ def demo_pace(demo: dict[str, Any]) -> float:
     return float(pace)
 
 
-def demo_losses(federation: Federation, demo: dict[str, Any], folder: Path = Path()) -> Losses:
+def demo_losses(
+    federation: Federation,
+    demo: dict[str, Any],
+    folder: Path = Path(),
+    allow_modules: Sequence[str] = (),
+) -> Losses:
     """What the agents of a demonstration lose: coins of these means, or one of our problems.
 
     Each agent replays its own part of a problem: its n-th choice is charged as in round n, and
@@ -138,6 +159,7 @@ def demo_losses(federation: Federation, demo: dict[str, Any], folder: Path = Pat
         federation: the agents and arms.
         demo: `means`, one for each arm, or the table of a problem; most of them need `[sim]`.
         folder: of the federation's file; files that a problem names are seen from there.
+        allow_modules: names of the modules that the table may name.
     """
     demo = {key: value for key, value in demo.items() if key != "pace"}
     if "means" in demo:
@@ -150,7 +172,8 @@ def demo_losses(federation: Federation, demo: dict[str, Any], folder: Path = Pat
     from fedbandits.config.catalogue import REGISTRIES
     from fedbandits.config.experiment import Place
 
-    problem = construct(REGISTRIES["problem"], demo, Place("[demo]", folder))
+    with allowing(allow_modules):
+        problem = construct(REGISTRIES["problem"], demo, Place("[demo]", folder))
     if (problem.agents, problem.arms) != (len(federation.members), len(federation.arms)):
         raise ValueError(
             f"demo: the problem has {problem.agents} agents and {problem.arms} arms, and the "
@@ -255,11 +278,14 @@ class Up:
         return Client(member.url, member.token.read_text(encoding="utf-8").strip(), timeout=5.0)
 
 
-def _agent_toml(name: str, source: Path, port: int, addresses: dict[str, str]) -> str:
+def _agent_toml(
+    name: str, source: Path, port: int, addresses: dict[str, str], allow_modules: Sequence[str]
+) -> str:
     lines = [
         f"name = {json.dumps(name)}",
         f"federation = {json.dumps(str(source.resolve()))}",
         f"keys = {json.dumps(f'keys/{name}')}",
+        f"allow_modules = {json.dumps(list(allow_modules))}",
         "[service]",
         f'address = "127.0.0.1:{port}"',
         "[addresses]",

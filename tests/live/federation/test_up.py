@@ -112,7 +112,8 @@ def test_a_site_is_read(tmp_path: Path) -> None:
     file = write(tmp_path, service='{address = "127.0.0.1:8080", baseline = "a"}')
     site = read_site(file)
     assert (site.journal, site.keys) == (tmp_path / "agent1.db", tmp_path / "keys" / "agent1")
-    assert (site.address, site.baseline, site.tls) == ("127.0.0.1:8080", "a", False)
+    assert site.service is not None
+    assert (site.service.address, site.service.baseline) == ("127.0.0.1:8080", "a")
     assert site.part.neighbours == {"agent2": 0.5}
 
 
@@ -120,8 +121,8 @@ def test_a_site_is_read(tmp_path: Path) -> None:
     ("other", "why"),
     [
         ({"name": '"agent9"'}, "no member 'agent9'; did you mean"),
-        ({"name": ""}, "has no name"),
-        ({"federation": ""}, "has no federation"),
+        ({"name": ""}, "no name; add name"),
+        ({"federation": ""}, "no federation; add federation"),
         ({"keys": ""}, "fedbandits live keys"),
         ({"jornal": '"x"'}, "unknown key 'jornal'; did you mean 'journal'"),
         ({"service": '{adress = "x"}'}, "unknown key 'adress'; did you mean 'address'"),

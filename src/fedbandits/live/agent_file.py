@@ -1,0 +1,70 @@
+"""`agent.toml`, section by section: its keys, their types and defaults.
+
+A new key is one line of a struct and one line of its docstring: errors and the JSON Schema follow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from fedbandits.privacy.response import LEAST as LEAST_EPSILON
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ServiceSection(msgspec.Struct, frozen=True):
+    """The section [service] of `agent.toml`.
+
+    Attributes:
+        address: host and port that the service listens on.
+        token: file with the token of the service; by default the member's name and .token.
+        tls: whether the service shows the certificate of the keys.
+        baseline: arm that an apprentice plays while it learns; without it, the drawn arm.
+    """
+
+    address: Annotated[str, msgspec.Meta(examples=["127.0.0.1:8080"])] = "127.0.0.1:0"
+    token: Path | None = None
+    tls: bool = False
+    baseline: Text | None = None
+
+
+class PrivacySection(msgspec.Struct, frozen=True):
+    """The section [privacy] of `agent.toml`.
+
+    Attributes:
+        epsilon: ε per round for this agent's losses (event level), even if all others collude; arms
+            are public.
+    """
+
+    epsilon: Annotated[float, msgspec.Meta(ge=LEAST_EPSILON, examples=[1.0])]
+
+
+class AgentFile(msgspec.Struct, frozen=True):
+    """`agent.toml`: the settings of one member at its site.
+
+    Attributes:
+        name: the member, as the federation calls it.
+        federation: file of all members.
+        journal: file that the agent writes; by default the member's name and .db.
+        keys: folder with ca.pem, cert.pem and key.pem; an agent without neighbours needs none.
+        low: the smallest loss or reward.
+        high: the largest loss or reward.
+        allow_modules: modules that the federation's file may name; each runs code of your own.
+        addresses: `host:port` of members, added to those of the federation or instead of them.
+        service: the HTTP service for applications; without this section there is none.
+        privacy: noisy bits instead of losses; without this section there is no guarantee.
+    """
+
+    name: Annotated[str, msgspec.Meta(min_length=1, examples=["north"])]
+    federation: Annotated[Path, msgspec.Meta(examples=["federation.toml"])]
+    journal: Path | None = None
+    keys: Path | None = None
+    low: float = 0.0
+    high: float = 1.0
+    allow_modules: list[str] = []
+    addresses: dict[str, str] = {}
+    service: ServiceSection | None = None
+    privacy: PrivacySection | None = None

@@ -1,0 +1,202 @@
+"""A federation's file is data: whoever may change it runs no code, at no site and no operator's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import fedbandits as fb
+from fedbandits.cli.commands import app
+from fedbandits.config.experiment import ConfigError
+from fedbandits.live.up import demo_losses, start
+from tests.own_things import imported_for_a_while
+
+MODULE = """
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import fedbandits as fb
+
+(Path(__file__).parent / "imported").touch()
+
+
+def strike(marker: str) -> None:
+    Path(marker).touch()
+
+
+def network(agents: int, marker: str) -> fb.networks.Network:
+    strike(marker)
+    return fb.networks.ring(agents)
+
+
+ready = partial(network, 3)
+
+
+@dataclass(frozen=True)
+class Loud:
+    marker: str
+
+    def __post_init__(self):
+        strike(self.marker)
+"""
+"""One module beside the federation's file, and one of the same content where Python looks."""
+
+HEAD = 'arms = ["tea", "coffee"]\nmembers = ["north", "south"]\n'
+LINKS = 'links = [["north", "south"]]\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with a module beside the file, and a path with one that is installed."""
+    for name in ("beside.py", "path/installed.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+    with imported_for_a_while(tmp_path):
+        yield tmp_path
+
+
+def attacks(module: str, folder: Path) -> dict[str, str]:
+    """Return files that name a callable, in every place where a name can stand."""
+    marker = f"{folder}/struck"
+    call = f'{{name = "{module}:strike", marker = "{marker}"}}'
+    made = f'{{name = "{module}:network", agents = 2, marker = "{marker}"}}'
+    loud = f'{{name = "{module}:Loud", marker = "{marker}"}}'
+    return {
+        "network": f"network = {call}",
+        "network that returns one": f"network = {made}",
+        "partial": f"network = {call.replace('strike', 'ready')}",
+        "gossip": f"{LINKS}gossip = {call}",
+        "gossip in gossip": f'{LINKS}gossip = {{name = "clipped", limit = 1, gossip = {call}}}',
+        "algorithm": f"{LINKS}algorithm = {call}",
+        "rate": f'{LINKS}algorithm = {{name = "FedExp3", learning_rate = {call}}}',
+        "rate of a class": f'{LINKS}algorithm = {{name = "FedExp3", exploration = {loud}}}',
+        "builtin": f'network = {{name = "os:system", command = "touch {marker}"}}',
+        "class": f'network = {{name = "subprocess:Popen", args = ["touch", "{marker}"]}}',
+    }
+
+
+PLACES = [*attacks("", Path())]
+EDIT = 'arms = ["a", "b"]\n[network]\nname = "click:edit"\neditor = "touch {}"\nfilename = "z"\n'
+
+
+def nothing_ran(folder: Path) -> None:
+    assert not (folder / "struck").exists()
+    assert not (folder / "imported").exists()
+    assert not (folder / "path" / "imported").exists()
+    assert not {"beside", "installed"} & sys.modules.keys()
+    assert str(folder) not in sys.path
+
+
+COMMANDS = {
+    "keys": ["keys", "federation.toml", "--out", "keys"],
+    "join": ["join", "federation.toml", "west", "--link", "north"],
+    "leave": ["leave", "federation.toml", "south"],
+    "up": ["up", "federation.toml"],
+    "agent": ["agent", "agent.toml"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("module", ["beside", "installed"])
+@pytest.mark.parametrize("place", PLACES)
+def test_no_command_calls_or_imports_what_the_file_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str, module: str, command: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "federation.toml").write_text(HEAD + attacks(module, folder)[place])
+    (folder / "agent.toml").write_text('name = "north"\nfederation = "federation.toml"\n')
+    done = CliRunner().invoke(app, ["live", *COMMANDS[command]])
+    nothing_ran(folder)
+    assert done.exit_code == 2, done.output
+    assert "federation.toml [" in done.output
+    assert "allow" in done.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_opens_an_editor(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "federation.toml").write_text(EDIT.format(folder / "struck"))
+    (folder / "agent.toml").write_text('name = "north"\nfederation = "federation.toml"\n')
+    done = CliRunner().invoke(app, ["live", *COMMANDS[command]])
+    assert done.exit_code == 2
+    nothing_ran(folder)
+
+
+def test_a_folder_of_modules_is_refused(folder: Path) -> None:
+    path = folder / "federation.toml"
+    path.write_text(f'modules = "."\n{HEAD}{LINKS}')
+    with pytest.raises(ConfigError, match=r"modules .*allow_modules"):
+        fb.live.Federation.read(path)
+
+
+@pytest.mark.parametrize("name", ["beside:Losses", "installed:Losses", "installed:strike"])
+def test_a_demonstration_is_no_way_in(folder: Path, name: str) -> None:
+    path = folder / "federation.toml"
+    path.write_text(HEAD + LINKS)
+    shops = fb.live.Federation.read(path)
+    for demo in (
+        {"name": name},
+        {"name": "scaled", "low": 0, "high": 1, "problem": {"name": name}},
+    ):
+        with pytest.raises(ConfigError, match="allow"):
+            demo_losses(shops, demo, folder)
+    nothing_ran(folder)
+
+
+def test_what_a_site_allows_is_all_that_is_imported(folder: Path) -> None:
+    """Another module than the one named is refused, one that is inside it too."""
+    path = folder / "federation.toml"
+    path.write_text(f'{HEAD}{LINKS}algorithm = {{name = "installed:FedLeader"}}\n')
+    for allowed in ([], ["install"], ["installed.more"], ["*"], [""]):
+        with pytest.raises(ConfigError, match=r"\[algorithm\]: .*'installed'.*allow"):
+            fb.live.Federation.read(path, allow_modules=allowed)
+        nothing_ran(folder)
+    with pytest.raises(ConfigError, match=r"installed .* has no FedLeader"):
+        fb.live.Federation.read(path, allow_modules=["installed"])
+    with pytest.raises(TypeError, match="allow_modules must be a list of names"):
+        fb.live.Federation.read(path, allow_modules="installed")
+
+
+def test_an_allowed_module_is_looked_for_where_python_looks(folder: Path) -> None:
+    """The folder of the file may be one that others write to."""
+    path = folder / "federation.toml"
+    path.write_text(f'{HEAD}{LINKS}algorithm = {{name = "beside:FedLeader"}}\n')
+    with pytest.raises(ConfigError, match="there is no module beside where Python looks"):
+        fb.live.Federation.read(path, allow_modules=["beside"])
+    nothing_ran(folder)
+
+
+@pytest.mark.parametrize("name", ["installed:strike", "installed:ready", "installed:Loud"])
+@pytest.mark.parametrize("place", ["network", "gossip", "algorithm", "rate"])
+def test_what_is_allowed_is_held_to_the_contract_before_it_is_called(
+    folder: Path, name: str, place: str
+) -> None:
+    path = folder / "federation.toml"
+    text = attacks("installed", folder)[place].replace("installed:strike", name)
+    path.write_text(HEAD + text)
+    with pytest.raises(ConfigError, match=f"{name} .*; it must be"):
+        fb.live.Federation.read(path, allow_modules=["installed"])
+    assert not (folder / "struck").exists()
+
+
+@pytest.mark.slow
+def test_members_of_a_demonstration_import_nothing_from_the_current_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m` looks into the current folder first, and that may be the federation's."""
+    (folder / "msgspec.py").write_text(
+        f"from pathlib import Path; Path({str(folder / 'struck')!r}).touch()"
+    )
+    monkeypatch.chdir(folder)
+    member = start("north", "http://127.0.0.1:1", folder)  # whose file is not there
+    assert member.process.wait(60) != 0
+    assert "no configuration file at" in (folder / "north.log").read_text()
+    nothing_ran(folder)
