@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ BODIES = (Choose, Chosen, Observe, Observed, Status, Neighbour, Health, Failure)
 _BEFORE = ("cross_site", "misdirected", "too_many", "internal")
 """Kinds of refusals that every path may respond with."""
 
-_OF_BODY = ("malformed", "too_large", "content_type")
+_OF_POSTS = ("malformed", "too_large", "content_type", "read_only")
 
 
 def document() -> dict[str, Any]:
@@ -30,7 +31,7 @@ def document() -> dict[str, Any]:
                 "choose",
                 "Draw an arm. The choice is on disk before the response.",
                 _json(Chosen),
-                ("conflict", "refused", "stopped", *_OF_BODY),
+                ("conflict", "refused", "stopped", *_OF_POSTS),
                 takes=Choose,
             )
         },
@@ -39,7 +40,7 @@ def document() -> dict[str, Any]:
                 "observe",
                 "Report the loss or reward of a choice. Repeated reports count once.",
                 _json(Observed),
-                ("unknown_ticket", "conflict", "expired", "refused", "stopped", *_OF_BODY),
+                ("unknown_ticket", "conflict", "expired", "refused", "stopped", *_OF_POSTS),
                 takes=Observe,
             )
         },
@@ -96,7 +97,14 @@ def document() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token of the service. For GET requests, its read token is "
+                    "enough.",
+                }
+            },
         },
     }
 
@@ -112,8 +120,8 @@ def _operation(
 ) -> dict[str, Any]:
     kinds = (*refused_for, *_BEFORE, *(("unauthorised",) if token else ()))
     answers: dict[str, Any] = {"200": {"description": "Success.", "content": content}}
-    for kind in sorted(kinds, key=lambda each: KINDS[each].status):
-        status, meaning = KINDS[kind]
+    for status, same in groupby(sorted(KINDS[kind] for kind in kinds), lambda kind: kind.status):
+        meaning = " ".join(kind.meaning for kind in same)
         answers[str(status)] = {"description": meaning, "content": _json(Failure)}
     found: dict[str, Any] = {"operationId": name, "summary": summary, "responses": answers}
     found["security"] = [{"token": []}] if token else []
