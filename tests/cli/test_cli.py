@@ -39,6 +39,33 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "small.nc"
 
 
+@pytest.mark.parametrize(
+    ("words", "fixes"),
+    [
+        (["--seeds", "3"], ["--set seed=3"]),
+        (["--seed=3"], ["--set seed=3"]),
+        (["--horizon", "100"], ["--set problem.horizon=100"]),
+        (["--learning-rate", "0.1"], ["--set algorithm.learning_rate=0.1"]),
+        (["--agents", "9"], ["--set network.agents=9", "--set problem.agents=9"]),
+        (["--dtype"], ["--set dtype=VALUE"]),
+        (["--runs", "two words"], ["--set 'runs=two words'"]),
+        (["--xyzzy", "1"], []),
+    ],
+)
+def test_keys_that_are_written_as_options(small: Path, words: list[str], fixes: list[str]) -> None:
+    for command in ("run", "bounds"):
+        done = call(command, small, *words)
+        assert done.exit_code == 2
+        said = " ".join(done.stderr.replace("│", " ").split())
+        found = re.search(r"\(Possible options: (.*)\)", said)
+        assert (found[1] if found else "") == ", ".join(fixes)
+    assert "--dry-run" in call("run", small, "--dry-rum").stderr
+
+
+def test_keys_are_options_of_no_other_command(saved: Path) -> None:
+    assert "--set" not in call("plot", saved, "--seeds", "3").stderr
+
+
 def test_run(small: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     done = call("run", small, "--out", out, "--set", "seed=3")

@@ -48,6 +48,18 @@ def test_show(tmp_path: Path) -> None:
     assert SEED.hex() not in done.stdout
 
 
+def test_names_of_arms_are_text_and_no_markup(tmp_path: Path) -> None:
+    """The federation's file names the arms, and brackets in it are brackets."""
+    path = tmp_path / "shop.db"
+    shop = Federation(["[/b] tea", "[red]coffee[/red]"], fb.networks.path(1))
+    with fb.live.Agent("agent1", shop, path) as agent:
+        agent.choose()
+    done = call("live", "show", path)
+    assert done.exit_code == 0, done.exception
+    assert "[/b] tea " in done.stdout
+    assert "[red]coffee[/red] " in done.stdout
+
+
 def test_show_for_machines(tmp_path: Path) -> None:
     path = tmp_path / "shop3.db"
     player = played_journal(path, rounds=150)

@@ -18,7 +18,16 @@ import typer
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.live import Agent, Federation, door, inbox, link, ticket_book, tls_transport
+from fedbandits.live import (
+    Agent,
+    Federation,
+    door,
+    federation_file,
+    inbox,
+    link,
+    ticket_book,
+    tls_transport,
+)
 from fedbandits.live.expiry import Expiries
 from fedbandits.live.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
@@ -206,6 +215,8 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
         ("connections at once", [patience.CONNECTIONS]),
         ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
         ("closed tickets and events", [ticket_book.REMEMBERED]),
+        ("agents of a `[network]`", [federation_file.MOST_AGENTS]),
+        ("milliseconds of `gossip_period`", [int(1000 * federation_file.SHORTEST_PERIOD)]),
     ],
 )
 def test_limits_on_the_page_are_those_of_the_code(what: str, limits: list[int]) -> None:

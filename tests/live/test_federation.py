@@ -64,6 +64,7 @@ def test_names_come_from_the_network_where_it_has_any() -> None:
         ({"arms": ["a", "a"]}, ValueError, "arm 'a' is there twice"),
         ({"arms": "ab"}, TypeError, "list of names"),
         ({"arms": ["a", ""]}, ValueError, "'' is no name of an arm"),
+        ({"arms": ["a", "\x1b]0;b\x07"]}, ValueError, "without control characters"),
         ({"gossip": 3}, TypeError, "gossip must be a network"),
         ({"gossip": fb.gossip.random_edge(RING)}, ValueError, "symmetric weights"),
         ({"gossip": fb.gossip.none(RING)}, ValueError, "symmetric weights"),

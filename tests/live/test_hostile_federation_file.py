@@ -200,3 +200,67 @@ def test_members_of_a_demonstration_import_nothing_from_the_current_folder(
     assert member.process.wait(60) != 0
     assert "no configuration file at" in (folder / "north.log").read_text()
     nothing_ran(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            'name = "ring"\nagents = 1001',
+            "at most 1,000 agents, not 1,001; write members and links",
+        ),
+        ('name = "grid"\nrows = 100\ncols = 11', "at most 1,000 agents, not 1,100; write members"),
+        ('name = "complete"\nagents = 1000000000', "at most 1,000 agents, not 1,000,000,000"),
+        ('name = "read_graphml"\npath = "/etc/hosts"', "'/etc/hosts' leaves the folder of this"),
+        ('name = "read_graphml"\npath = "a/../../b"', "'a/../../b' leaves the folder of this"),
+    ],
+)
+def test_networks_that_are_costly_or_elsewhere_are_refused(
+    folder: Path, text: str, why: str
+) -> None:
+    path = folder / "federation.toml"
+    path.write_text(f'arms = ["a", "b"]\n[network]\n{text}\n')
+    with pytest.raises(ConfigError, match=why) as caught:
+        fb.live.Federation.read(path)
+    assert f"{path} [network]" in str(caught.value)
+
+
+def test_gossip_has_a_pace(folder: Path) -> None:
+    """What a neighbour that lies may move is bounded by the pace of exchanges."""
+    path = folder / "federation.toml"
+    path.write_text(f"{HEAD}{LINKS}gossip_period = 1e-9\n")
+    with pytest.raises(
+        ConfigError, match=r"gossip_period must be at least 0\.01 seconds, not 1e-09"
+    ):
+        fb.live.Federation.read(path)
+
+
+def test_deep_nesting_ends_in_words(folder: Path) -> None:
+    path = folder / "federation.toml"
+    path.write_text(f"{HEAD}deep = {'[' * 5000}{']' * 5000}")
+    with pytest.raises(ConfigError, match="is nested too deeply"):
+        fb.live.Federation.read(path)
+
+
+@pytest.mark.parametrize(
+    ("demo", "why"),
+    [
+        (
+            {"name": "cdn", "agents": 3},
+            "demo: agents = 3, and the federation has 2; make them equal",
+        ),
+        ({"name": "cdn", "arms": 10**9}, "demo: arms = 1000000000, and the federation has 2; make"),
+        (
+            {"name": "activated_bernoulli", "agents": 2, "arms": 2, "horizon": 10**8},
+            "demo: 400,000,000 losses are too many; choose a horizon of at most 25,000,000",
+        ),
+        ({"name": "from_table", "table": "/etc/hosts"}, "leaves the folder of this file"),
+    ],
+)
+def test_demonstrations_that_are_costly_or_elsewhere_are_refused(
+    folder: Path, demo: dict[str, object], why: str
+) -> None:
+    path = folder / "federation.toml"
+    path.write_text(HEAD + LINKS)
+    with pytest.raises(ValueError, match=why):
+        demo_losses(fb.live.Federation.read(path), demo, folder)

@@ -18,6 +18,7 @@ from .doctor import doctor
 from .live import live_app
 from .messages import Lines, one_line, say, show_warning
 from .network import list_, network
+from .options import Command
 from .reproduce import fetch_movielens, reproduce
 from .results import bounds, plot, results
 from .run import run
@@ -94,5 +95,5 @@ def main(
 
 
 for _command in (run, results, tune, bounds, network, list_, schema, plot, reproduce, doctor):
-    app.command(name=_command.__name__.strip("_"))(_command)
+    app.command(name=_command.__name__.strip("_"), cls=Command)(_command)
 data_app.command("movielens")(fetch_movielens)

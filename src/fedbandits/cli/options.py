@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 Config = Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="What to simulate.")]
 Changes = Annotated[
@@ -30,6 +34,44 @@ SequenceParts = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the files written.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
+
+
+class Command(TyperCommand):
+    """A command whose answer to `--seed 3`, which is no option, is `--set seed=3`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; name the `--set` of an option that is a key of the configuration."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            settable = any("--set" in option.opts for option in self.params)
+            if settable and hasattr(error, "possibilities"):  # an unknown option
+                options = [option for option in error.possibilities or () if option != "--set"]
+                error.possibilities = _settings(given, error.option_name) or options
+            raise
+
+
+UsageError: Any = typer.BadParameter.__base__
+"""Typer's own, or that of the click package, by the version of Typer."""
+
+
+def _settings(given: list[str], option: str) -> list[str]:
+    """Return the `--set` options that an unknown option such as `--seed` may have meant."""
+    from fedbandits.config.building import SETTINGS
+    from fedbandits.config.catalogue import REGISTRIES, SECTIONS
+
+    paths: dict[str, set[str]] = {}
+    for section in SECTIONS:
+        for make in REGISTRIES[section].values():
+            for key in inspect.signature(make).parameters:
+                paths.setdefault(key, set()).add(f"{section}.{key}")
+    paths |= {key: {key} for key in SETTINGS}
+    name = option.lstrip("-").replace("-", "_")
+    near = difflib.get_close_matches(name, paths, n=1, cutoff=0.8)
+    word = next(place for place, word in enumerate(given) if word.partition("=")[0] == option)
+    value = given[word].partition("=")[2] or "".join(given[word + 1 : word + 2]) or "VALUE"
+    return [shlex.join(["--set", f"{path}={value}"]) for key in near for path in sorted(paths[key])]
 
 
 def sequence(changes: int | None, parts: int | None) -> dict[str, int]:

@@ -227,7 +227,7 @@ def construct(
     takes = _call(parameters_of, place, make)
     for key, value in arguments.items():
         if isinstance(value, str) and takes[key].file:
-            arguments[key] = place.folder / value
+            arguments[key] = place.file(value)
         nested = takes[key].table
         if nested is REGISTRIES["schedule"] and isinstance(value, str):
             raise place.error(

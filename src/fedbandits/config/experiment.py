@@ -110,11 +110,21 @@ class Place(NamedTuple):
         name: what errors call it.
         folder: relative file names start here.
         changes: the `--set` options that touched it.
+        confined: whether file names must stay in the folder, as in files that others may change.
     """
 
     name: str
     folder: Path = Path()
     changes: tuple[str, ...] = ()
+    confined: bool = False
+
+    def file(self, name: str) -> Path:
+        """Return the file of this name, which is relative to the folder."""
+        if self.confined and (Path(name).is_absolute() or ".." in Path(name).parts):
+            raise self.error(
+                f"{name!r} leaves the folder of this file; put the file beside it, and name it so"
+            )
+        return self.folder / name
 
     def error(self, message: object) -> ConfigError:
         """The message with the place before it."""

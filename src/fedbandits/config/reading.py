@@ -28,6 +28,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not a text file in UTF-8: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deeply; write its tables as [sections]") from error
 
 
 def _apply_override(config: dict[str, Any], override: str) -> None:

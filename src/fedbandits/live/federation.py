@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,13 +215,16 @@ def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise TypeError(f"{what}s must be a list of names, not {given!r}")
     for name in given:
-        if not isinstance(name, str) or not name or len(name) > 200:
-            raise ValueError(f"{name!r} is no name of an {what}: a text of up to 200 letters is")
+        if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+            raise ValueError(
+                f"{name!r} is no name of an {what}; write a text of up to 200 characters, without "
+                "control characters"
+            )
     if len(given) < least:
         raise ValueError(f"at least {least} {what}s are needed, not {len(given)}")
-    twice = {name for name in given if list(given).count(name) > 1}
-    if twice:
-        raise ValueError(f"{what} {min(twice)!r} is there twice")
+    name, times = Counter(given).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{what} {name!r} is there twice")
     return tuple(given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,12 @@ RULES = Open(
     {name: GOSSIPS[name] for name in ("metropolis", "max_degree", "fastest", "clipped")}, GOSSIP
 )
 """Symmetric weights, the same at all times."""
+
+MOST_AGENTS = 1_000
+"""Agents of a [network], which a few letters describe; `members` and `links` may be more."""
+
+SHORTEST_PERIOD = 0.01
+"""Seconds between two exchanges, at least: what a liar may move is bounded by their pace."""
 
 TYPES = {
     "arms": list,
@@ -101,20 +108,25 @@ def _arguments(config: dict[str, Any], path: Path) -> dict[str, Any]:
             error if isinstance(error, ConfigError) else ConfigError(f"{path}: {error}")
         ) from error
     gossip = config.get("gossip", {"name": "metropolis"})
-    place = Place(f"{path} [gossip]", path.parent)
+    place = Place(f"{path} [gossip]", path.parent, confined=True)
     found: dict[str, Any] = {
         "arms": config["arms"],
         "members": tuple(config.get("members", ())),
         "gossip": construct(RULES, gossip, place, {"network": network}),
     }
     if "algorithm" in config:
-        place = Place(f"{path} [algorithm]", path.parent)
+        place = Place(f"{path} [algorithm]", path.parent, confined=True)
         found["algorithm"] = construct(REGISTRIES["algorithm"], config["algorithm"], place)
     tickets: dict[str, Any] = config.get("tickets", {})
     for key in tickets:
         if key not in ("expire_after", "expired_loss"):
             known = ("expire_after", "expired_loss")
             raise ConfigError(f"{path} [tickets]: {unknown('key', key, known)}")
+    period = config.get("gossip_period", SHORTEST_PERIOD)
+    if isinstance(period, int | float) and period < SHORTEST_PERIOD:
+        raise ConfigError(
+            f"{path}: gossip_period must be at least {SHORTEST_PERIOD} seconds, not {period}"
+        )
     alone = ("version", "gossip_period", "addresses")
     return found | tickets | {key: config[key] for key in alone if key in config}
 
@@ -125,21 +137,29 @@ def _network(config: dict[str, Any], path: Path) -> Network:
             f'{path}: say who hears whom once, by links = [["north", "south"], ...] or a [network]'
         )
     if "network" in config:
-        place = Place(f"{path} [network]", path.parent)
+        place = Place(f"{path} [network]", path.parent, confined=True)
+        sizes = [v for k, v in config["network"].items() if isinstance(v, int) and k != "seed"]
+        if math.prod(sizes) > MOST_AGENTS:
+            raise place.error(
+                f"a [network] has at most {MOST_AGENTS:,} agents, not {math.prod(sizes):,}; write "
+                "members and links instead"
+            )
         made: Network = construct(REGISTRIES["network"], config["network"], place)
         return made
     members = names(config.get("members", []), "member", least=1)
-    edges = []
+    numbers = {name: number for number, name in enumerate(members)}
+    edges: set[tuple[int, ...]] = set()
     for link in config["links"]:
         if not isinstance(link, list) or len(link) != 2 or link[0] == link[1]:
             raise ConfigError(f"{path}: a link is a pair of two members, not {link!r}")
         for name in link:
-            if name not in members:
+            if not isinstance(name, str) or name not in numbers:
                 raise ConfigError(f"{path} links: {unknown('member', name, members)}")
-        edges.append(tuple(sorted(members.index(name) for name in link)))
-        if edges.count(edges[-1]) > 1:
+        edge = tuple(sorted(numbers[name] for name in link))
+        if edge in edges:
             raise ConfigError(f"{path}: the link of {' and '.join(link)} is there twice")
-    return networks.from_edges(len(members), edges)
+        edges.add(edge)
+    return networks.from_edges(len(members), sorted(edges))
 
 
 def read_demo(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fedbandits.config.schema import (
 
 from .agent_file import AgentFile
 from .federation import Federation
-from .federation_file import RULES
+from .federation_file import RULES, SHORTEST_PERIOD
 from .up import FASTEST, PACE
 
 _TEXT: Schema = {"type": "string"}
@@ -53,7 +53,7 @@ def federation_schema() -> Schema:
         "gossip": {"$ref": "#/$defs/gossip"},
         "algorithm": {"$ref": "#/$defs/algorithm"},
         "tickets": table({key: _told(tickets[key], texts, key) for key in tickets}),
-        "gossip_period": _POSITIVE,
+        "gossip_period": {"type": "number", "minimum": SHORTEST_PERIOD},
         "addresses": {"type": "object", "additionalProperties": _TEXT},
         "demo": {
             "anyOf": [

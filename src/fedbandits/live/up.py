@@ -29,6 +29,9 @@ PATIENCE = 60.0
 PACE, FASTEST = 0.5, 0.01
 """Mean seconds between two choices of an agent: by default, and at least."""
 
+MOST_LOSSES = 10**8
+"""Losses of a demonstration's problem, which are held in memory."""
+
 Losses = Callable[[int, int, int], float]
 """The loss of (round, agent, arm)."""
 
@@ -172,8 +175,22 @@ def demo_losses(
     from fedbandits.config.catalogue import REGISTRIES
     from fedbandits.config.experiment import Place
 
+    sizes = {"agents": len(federation.members), "arms": len(federation.arms)}
+    for key, size in sizes.items():
+        if isinstance(demo.get(key), int) and demo[key] != size:
+            raise ValueError(
+                f"demo: {key} = {demo[key]}, and the federation has {size}; make them equal"
+            )
+    round_losses = math.prod(sizes.values())
+    horizon = demo.get("horizon", 1)
+    if isinstance(horizon, int) and horizon * round_losses > MOST_LOSSES:
+        raise ValueError(
+            f"demo: {horizon * round_losses:,} losses are too many; choose a horizon of at most "
+            f"{MOST_LOSSES // round_losses:,}"
+        )
     with allowing(allow_modules):
-        problem = construct(REGISTRIES["problem"], demo, Place("[demo]", folder))
+        place = Place("[demo]", folder, confined=True)
+        problem = construct(REGISTRIES["problem"], demo, place)
     if (problem.agents, problem.arms) != (len(federation.members), len(federation.arms)):
         raise ValueError(
             f"demo: the problem has {problem.agents} agents and {problem.arms} arms, and the "
