@@ -36,7 +36,7 @@ def words(text: str) -> str:
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_help_shows_every_word(path: str) -> None:
-    """A section of a file, such as [demo], is no markup."""
+    """A section of a file, such as [demo], must not be read as markup."""
     said, command = words(help_of(path)), COMMANDS[path]
     for parameter in command.params:
         assert words(getattr(parameter, "help", None) or "") in said

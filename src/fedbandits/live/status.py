@@ -21,8 +21,7 @@ class Neighbour(msgspec.Struct, frozen=True):
         last_refusal: The reason for the last rejection, as a sentence; none without rejections.
         disagreement: The largest difference between the neighbour's estimates and the agent's;
             none before the first message.
-        no_link: The reason why there is no link now; none if there is a link or the reason is
-            unknown.
+        no_link: The reason for a missing link; none if the link exists or the reason is unknown.
     """
 
     weight: float

@@ -259,7 +259,7 @@ def test_garbage_behind_a_request(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         got = await it.raw(half)
         assert got.startswith(b"HTTP/1.1 400 ")
         assert it.agent.rounds == 2
-        # In the middle of a response, where there is no room for another status.
+        # In the middle of a response, which allows no second status line.
         reader, writer = await asyncio.open_connection(it.host, it.port)
         stream = it.request("/v1/events", b"", "Transfer-Encoding: chunked", method="GET")
         writer.write(stream.replace(b"Content-Length: 0\r\n", b""))

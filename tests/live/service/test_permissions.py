@@ -49,7 +49,7 @@ def test_without_a_read_token_there_is_none(tmp_path: Path) -> None:
 
 
 def test_readers_have_limits_of_their_own(tmp_path: Path) -> None:
-    """Neither the application nor strangers use them up, and readers use up nobody else's."""
+    """Strangers do not use up the requests of readers, nor readers the application's requests."""
 
     async def play(it: Served) -> None:
         guard = it.service.guard

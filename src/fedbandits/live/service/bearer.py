@@ -14,11 +14,11 @@ _SHORTEST = 16
 
 
 def token_of(path: Path) -> str:
-    """Return the token in a file; write a new one if there is no file.
+    """Return the token in a file; write a new one if the file does not exist.
 
     Raises:
         ValueError: if users other than the owner and its group may read the file, if others than
-            the owner may write it, or if its content is no token.
+            the owner may write it, or if its content is malformed.
     """
     if not path.exists():
         _write(path, secrets.token_urlsafe(_BYTES))
@@ -36,7 +36,7 @@ def token_in(variable: str) -> str:
     """Return the token in an environment variable.
 
     Raises:
-        ValueError: if the variable is not set, or its value is no token.
+        ValueError: if the variable is not set, or its value is malformed.
     """
     where = f"the environment variable {variable}"
     if variable not in os.environ:
@@ -45,7 +45,7 @@ def token_in(variable: str) -> str:
 
 
 def checked_token(text: str, where: str, fix: str = "") -> str:
-    """Return a token without surrounding whitespace; raise ValueError for what is no token."""
+    """Return a token without surrounding whitespace; raise ValueError if it is malformed."""
     token = text.strip()
     if len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(

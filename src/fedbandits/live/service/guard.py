@@ -20,7 +20,7 @@ _log = logging.getLogger("fedbandits.live.service")
 
 WITH_TOKEN = Rate(each=5_000, all=10_000)
 WITHOUT = Rate(each=50, all=200)
-"""The limits of strangers, and separately those of clients with the read token."""
+"""Limits of clients without a token. Clients with the read token have the same limits apart."""
 
 HEALTH = "/healthz"
 
@@ -40,7 +40,7 @@ class Guard:
         token: that requests to /v1 and /metrics must show.
         hosts: names under which the service is known; `*.` stands for one label.
         metrics: counts requests and how long they took.
-        read_token: A token that is good for GET and HEAD only; None if there is none.
+        read_token: A token that permits GET and HEAD only, if the service has one.
         with_token: the rate of clients that show the token.
         without: of those that do not.
         clock: in seconds.

@@ -76,7 +76,7 @@ class Patience(Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Reject what is not HTTP. In the middle of another response there is no room to say so."""
+        """Reject malformed requests. An unfinished response allows no second status line."""
         self.metrics.cut("malformed")
         if not (self._in_request() and self.cycle.response_started):
             body = encode(Failure(msg, "malformed"))

@@ -56,7 +56,7 @@ class Pipelining(Protocol):
             self.data_received(b"")
 
     def _answering(self) -> bool:
-        """Whether a request is complete and its response is not."""
+        """Return whether a request is complete and its response is not."""
         return bool(self.cycle) and not (self.cycle.response_complete or self.cycle.more_body)
 
     def _length(self, data: bytes) -> int:

@@ -51,8 +51,8 @@ async def serve(
         token_file: The file with the token that requests must show; made at the first start.
         token: The token itself, instead of a file.
         read_token: A second token, which reads the status, events and metrics and nothing else.
-        hosts: Names and IP addresses by which clients reach the service, in addition to those of
-            `address` and of the certificate. `*.` at the beginning stands for one label.
+        hosts: Names and IP addresses by which clients reach the service, in addition to the
+            names in `address` and in the certificate. `*.` at the beginning stands for one label.
         tls: the files of the certificate and its key. Needed on any address that other machines
             reach. They may be replaced while the service runs.
         baseline: apprentice mode: this arm is played, and answers tell what would have been.
