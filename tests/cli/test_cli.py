@@ -1,6 +1,5 @@
 """The command line: what each command prints and writes, and how it fails."""
 
-import inspect
 import json
 import re
 import subprocess
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import fedbandits as fb
@@ -260,31 +258,6 @@ def test_help_and_list_load_nothing_heavy() -> None:
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-
-
-def test_help_shows_what_stands_in_brackets() -> None:
-    """[sections] of files are no markup; of every command, and of its options."""
-    seen = 0
-    waiting: list[tuple[list[str], Any]] = [([], get_command(app))]
-    for path, command in waiting:
-        waiting += [
-            ([*path, name], each) for name, each in getattr(command, "commands", {}).items()
-        ]
-        callback = getattr(command, "callback", None)
-        texts = [
-            inspect.getdoc(callback) or "",
-            *(getattr(p, "help", "") or "" for p in command.params),
-        ]
-        said = call(*path, "--help").stdout
-        for bracket in re.findall(r"\[[^]]*\]", " ".join(texts)):
-            assert bracket in said, (path, bracket)
-            seen += 1
-    assert seen >= 6
-
-
-@pytest.mark.parametrize("command", ["run", "results", "network", "list", "plot", "reproduce"])
-def test_every_help_has_an_example(command: str) -> None:
-    assert f"  fedbandits {command}" in call(command, "--help").stdout.split("Usage")[1]
 
 
 def test_version() -> None:

@@ -224,6 +224,38 @@ def test_limits_on_the_page_are_those_of_the_code(what: str, limits: list[int]) 
     assert re.findall(r"`([\d,]+)`", row) == [f"{limit:,}" for limit in limits]
 
 
+def yaml_on_the_page(first: str) -> Any:
+    """Return the YAML block of the page that begins with a key."""
+    yaml = pytest.importorskip("yaml")
+    (block,) = re.findall(rf"^```yaml\n({first}:.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return yaml.safe_load(block)
+
+
+def test_kubernetes_on_the_page_fits_the_service_on_the_page(tmp_path: Path) -> None:
+    """The probe names a host of the service, and the tokens are where agent.toml has them."""
+    federation, *others = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (service,) = [each for each in others if "hosts =" in each]
+    (tmp_path / "federation.toml").write_text(federation, encoding="utf-8")
+    head = 'name = "north"\nfederation = "federation.toml"\nkeys = "keys"\n'
+    (tmp_path / "agent.toml").write_text(f"{head}{service}", encoding="utf-8")
+    asked = read_site(tmp_path / "agent.toml").service
+    assert asked is not None
+    spec = yaml_on_the_page("spec")["spec"]
+    (container,) = spec["containers"]
+    probe = container["livenessProbe"]["httpGet"]
+    assert (probe["path"], probe["scheme"]) == ("/healthz", "HTTPS")
+    assert f"{probe['port']}" == asked.address.rpartition(":")[2]
+    (header,) = probe["httpHeaders"]
+    assert header["name"] == "Host"
+    assert header["value"] in asked.hosts
+    assert [each["name"] for each in container["env"]] == [asked.token_env]
+    (mount,), (volume,) = container["volumeMounts"], spec["volumes"]
+    (item,) = volume["secret"]["items"]
+    assert mount["name"] == volume["name"]
+    assert asked.read_token == Path(mount["mountPath"]) / item["path"]
+    assert volume["secret"]["defaultMode"] == 0o440  # which the service accepts
+
+
 def test_files_on_the_page_are_read(tmp_path: Path) -> None:
     """As a reader would write them: one federation, and the file of one site."""
     blocks = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

@@ -24,7 +24,7 @@ AllowModule = Annotated[
 
 @live_app.callback()
 def live() -> None:
-    """Agents that live apart: run them, look at them, give them keys."""
+    """Run live agents, inspect them and make their keys."""
 
 
 @live_app.command()
@@ -32,7 +32,7 @@ def show(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     json: Annotated[bool, typer.Option("--json", help="For machines, with all tickets.")] = False,
 ) -> None:
-    """What the journal of a live agent holds, also while the agent runs.
+    """Print the contents of a journal, also while its agent runs.
 
     Counts, open tickets, the values of the leaves by arm, and the ledger: for each neighbour the
     incarnations of both ends, the number of the last flow and how large it is.
@@ -63,7 +63,7 @@ def backup(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
 ) -> None:
-    """Copy a journal, also while its agent runs: one moment of it, read and checked.
+    """Copy a journal and verify the copy, also while its agent runs.
 
     All that was acknowledged before is in the copy, which appears whole or not at all.
 
@@ -89,12 +89,13 @@ def up(
     pace: Annotated[
         float | None,
         typer.Option(
-            min=0.01, help="Seconds between two choices of an agent; that of [demo], else 0.5."
+            min=0.01,
+            help="Mean seconds between two choices of an agent; by default that of [demo], or 0.5.",
         ),
     ] = None,
     allow_module: AllowModule = None,
 ) -> None:
-    """Run a whole federation on this machine, to see it work; Ctrl-C ends it.
+    """Run a whole federation on this machine; Ctrl-C ends it.
 
     A process for each member, with certificates of their own, on the loopback address, and one page
     of all. The section [demo] of the file says what arms lose: means = [...], one for each arm, or
@@ -218,7 +219,7 @@ def join(
     ] = None,
     allow_module: AllowModule = None,
 ) -> None:
-    """Put a member into a federation's file, and say what to do next.
+    """Add a member to a federation's file and print the next steps.
 
     The file's comments and layout stay, and its version is raised by one.
 
@@ -239,7 +240,7 @@ def leave(
     name: Annotated[str, typer.Argument(help="Of the member that goes.")],
     allow_module: AllowModule = None,
 ) -> None:
-    """Take a member out of a federation's file, and say what to do next.
+    """Remove a member from a federation's file; print the next steps.
 
     Refused where the member is the only way between others. The file's comments and layout stay,
     and its version is raised by one.
@@ -259,7 +260,9 @@ def leave(
 def agent(
     file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="One member's file.")],
 ) -> None:
-    """Run one member of a federation until SIGTERM or Ctrl-C; logs are JSON lines.
+    """Run one member of a federation. Its log lines are JSON.
+
+    The agent stops gracefully at SIGTERM or Ctrl-C.
 
     \b
     Example of the file:
@@ -287,7 +290,7 @@ def status(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Who is there, who is silent, how far apart, and what is recommended.
+    """Print the status of an agent and of its neighbours.
 
     \b
     Example:

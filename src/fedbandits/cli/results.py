@@ -27,7 +27,9 @@ def results(
     changes: SequenceChanges = None,
     parts: SequenceParts = None,
 ) -> None:
-    """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
+    """Print the finished, failed and missing cells of a sweep.
+
+    The output also has the command that plays the missing cells.
 
     \b
     Examples:
@@ -67,7 +69,7 @@ def bounds(
     file: Config,
     changes: Changes = None,
 ) -> None:
-    """Simulate a configuration and print the paper's bounds beside the measured regret.
+    """Compare the regret of a configuration with the bounds.
 
     \b
     Examples:
@@ -104,7 +106,7 @@ def plot(
     changes: SequenceChanges = None,
     parts: SequenceParts = None,
 ) -> None:
-    """Draw the regret of several results into one figure, or another picture of them.
+    """Draw the regret of several results, or another figure.
 
     Without labels, results of one algorithm are told apart by what differs in their configurations.
     The folder of a sweep stands for all its cells that are done, named by their values.

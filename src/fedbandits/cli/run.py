@@ -39,7 +39,7 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
-    """Simulate what a configuration file describes: one experiment, or a sweep over many.
+    """Simulate the experiment or the sweep of a configuration file.
 
     Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
     file with lists of values, has a folder of that name; what is there already is not played again.

@@ -1,39 +1,108 @@
-"""A member's process ends with its store, so that whoever watches over it starts it again."""
+"""A member's process: its tokens and host names, its log, and its end with its store."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fedbandits.live import Agent, Federation, StoppedError
-from fedbandits.live.site import Site, run_site
-from fedbandits.networks import path
+from fedbandits.live import Agent, StoppedError
+from fedbandits.live.client import Client, ServiceError
+from fedbandits.live.site import Site, read_site, run_site
+
+TOKEN = "full-0123456789abcdef"
+READ_TOKEN = "read-0123456789abcdef"
+
+
+def site(folder: Path, service: str = "") -> Site:
+    (folder / "federation.toml").write_text('arms = ["a", "b"]\nmembers = ["north"]\nlinks = []\n')
+    (folder / "agent.toml").write_text(f'name = "north"\nfederation = "federation.toml"\n{service}')
+    return read_site(folder / "agent.toml")
+
+
+def run(site: Site, play: Callable[[str], None] = lambda url: None) -> str:
+    """Run a site while `play` uses its service; return the address of the service."""
+    urls: list[str] = []
+
+    async def played() -> None:
+        def ready(url: str | None) -> None:
+            assert url is not None
+            urls.append(url)
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(play, url))
+            task.add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+            playing.append(task)
+
+        playing: list[asyncio.Task[None]] = []
+        await run_site(site, ready)
+        await playing[0]
+
+    asyncio.run(asyncio.wait_for(played(), 20))
+    return urls[0]
 
 
 def test_a_process_ends_with_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = Federation(["a", "b"], path(1)).part("agent1")
-    site = Site(part, tmp_path / "a.db", None, 0.0, 1.0, None, tmp_path / "a.token", False, None)
     monkeypatch.setattr(Agent, "running", property(lambda self: False))
     with pytest.raises(StoppedError, match="its store failed"):
-        asyncio.run(asyncio.wait_for(run_site(site), 20))
+        asyncio.run(asyncio.wait_for(run_site(site(tmp_path)), 20))
 
 
 def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """And where the token is, which itself stays out of the log."""
     caplog.set_level("INFO", "fedbandits.live")
-    part = Federation(["a", "b"], path(1)).part("agent1")
-    token = tmp_path / "a.token"
-    site = Site(part, tmp_path / "a.db", None, 0.0, 1.0, "127.0.0.1:0", token, False, None)
-    urls: list[str | None] = []
-
-    def ready(url: str | None) -> None:
-        urls.append(url)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    asyncio.run(asyncio.wait_for(run_site(site, ready), 20))
-    assert f"its page is {urls[0]}/#token=TOKEN, with what stands in {token}" in caplog.text
+    url = run(site(tmp_path, "[service]"))
+    token = tmp_path / "north.token"
+    assert f"its page is {url}/#token=TOKEN; the token is in {token}" in caplog.text
     assert token.read_text().strip() not in caplog.text
+
+
+def test_tokens_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "fedbandits.live")
+    monkeypatch.setenv("NORTH_TOKEN", TOKEN)
+    monkeypatch.setenv("NORTH_READ_TOKEN", READ_TOKEN)
+    variables = 'token_env = "NORTH_TOKEN"\nread_token_env = "NORTH_READ_TOKEN"'
+
+    def play(url: str) -> None:
+        with Client(url, TOKEN) as full, Client(url, READ_TOKEN) as reader:
+            assert full.ask("/v1/choose", {})["arm"] in "ab"
+            assert reader.ask("/v1/status")["rounds"] == 1
+            with pytest.raises(ServiceError, match="403"):
+                reader.ask("/v1/choose", {})
+
+    run(site(tmp_path, f"[service]\n{variables}"), play)
+    assert "the token is in the environment variable NORTH_TOKEN" in caplog.text
+    assert TOKEN not in caplog.text
+    assert not (tmp_path / "north.token").exists()
+    monkeypatch.delenv("NORTH_TOKEN")
+    with pytest.raises(ValueError, match="the environment variable NORTH_TOKEN is not set"):
+        run(site(tmp_path, f"[service]\n{variables}"))
+
+
+def test_a_read_token_is_made_at_the_first_start(tmp_path: Path) -> None:
+    path = tmp_path / "secrets" / "read.token"
+    path.parent.mkdir()
+
+    def play(url: str) -> None:
+        with Client(url, path.read_text().strip()) as reader:
+            assert reader.ask("/v1/status")["rounds"] == 0
+
+    run(site(tmp_path, '[service]\nread_token = "secrets/read.token"'), play)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_further_hosts(tmp_path: Path) -> None:
+    def play(url: str) -> None:
+        token = (tmp_path / "north.token").read_text().strip()
+        with Client(url, token) as client:
+            for host, status in (("agent.example.org", 200), ("other.example.org", 421)):
+                client._connection.request("GET", "/healthz", headers={"Host": host})
+                answer = client._connection.getresponse()
+                answer.read()
+                assert answer.status == status
+
+    run(site(tmp_path, '[service]\nhosts = ["agent.example.org"]'), play)

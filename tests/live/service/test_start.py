@@ -21,7 +21,7 @@ from fedbandits.live.memory import MemoryStore
 from fedbandits.live.records import Changes
 from fedbandits.live.service import serve
 from fedbandits.live.service.address import parse
-from fedbandits.live.service.bearer import token_of
+from fedbandits.live.service.bearer import token_in, token_of
 
 from .served import ALONE, Served, served
 
@@ -74,12 +74,52 @@ def test_a_token_is_made_once_and_is_its_owners(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no modes")
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o620, 0o604])
 def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     token_of(tmp_path / "token")
     (tmp_path / "token").chmod(mode)
     with pytest.raises(ValueError, match=f"chmod 600 {tmp_path / 'token'}"):
         start("127.0.0.1:0", tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o440])
+def test_a_token_that_its_group_may_read_is_accepted(tmp_path: Path, mode: int) -> None:
+    """Kubernetes mounts secrets with such modes."""
+    token = token_of(tmp_path / "token")
+    (tmp_path / "token").chmod(mode)
+    assert token_of(tmp_path / "token") == token
+
+
+def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "0123456789abcdef\n")
+    assert token_in("SHOP_TOKEN") == "0123456789abcdef"
+    monkeypatch.setenv("SHOP_TOKEN", "short")
+    with pytest.raises(ValueError, match="the environment variable SHOP_TOKEN holds no token"):
+        token_in("SHOP_TOKEN")
+    monkeypatch.delenv("SHOP_TOKEN")
+    with pytest.raises(ValueError, match="the environment variable SHOP_TOKEN is not set"):
+        token_in("SHOP_TOKEN")
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        {},
+        {"token": "0123456789abcdef", "token_file": "token"},
+        {"token": "short"},
+        {"token": "0123456789abcdef", "read_token": "0123456789abcdef"},
+        {"token": "0123456789abcdef", "read_token": "short"},
+    ],
+)
+def test_tokens_that_are_refused(tmp_path: Path, tokens: dict[str, str]) -> None:
+    async def run() -> None:
+        if "token_file" in tokens:
+            tokens["token_file"] = str(tmp_path / "token")
+        await serve(Agent("agent1", ALONE, MemoryStore()), **tokens)
+
+    with pytest.raises(ValueError, match="token"):
+        asyncio.run(run())
 
 
 @pytest.mark.parametrize(

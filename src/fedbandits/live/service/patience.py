@@ -14,6 +14,7 @@ from fedbandits.common.extras import installed
 
 from .bodies import encode
 from .joining import JoiningTransport
+from .pipelining import Pipelining
 from .refusals import Failure
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ class Patience(Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is told so, unless another request is being answered."""
+        """Reject malformed requests. An unfinished response allows no second status line."""
         self.metrics.cut("malformed")
-        if not self._in_request() or self.cycle.more_body:
+        if not (self._in_request() and self.cycle.response_started):
             body = encode(Failure(msg, "malformed"))
             self.transport.write(
                 b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
@@ -125,17 +126,8 @@ def protocol_class(metrics: Metrics, fast: bool | None = None) -> type[Protocol]
     if installed("httptools") if fast is None else fast:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-        class Fast(Patience, HttpToolsProtocol):  # type: ignore[misc]
+        class Fast(Pipelining, Patience, HttpToolsProtocol):  # type: ignore[misc]
             metrics = counted
-
-            def on_headers_complete(self) -> None:
-                """Refuse a request that comes before the last was answered.
-
-                It would be parsed to the end, and so would all behind it, before anyone looks.
-                """
-                if self._in_request():
-                    raise ValueError("one request at a time")
-                HttpToolsProtocol.on_headers_complete(self)
 
         return Fast
     from uvicorn.protocols.http.h11_impl import H11Protocol
