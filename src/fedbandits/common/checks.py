@@ -189,3 +189,15 @@ def unit_interval(values: Any, name: str, labels: tuple[str, ...] = ()) -> np.nd
         where = f" at {labelled}" if place else ""
         raise ValueError(f"{name} must be in [0, 1], but{where} it is {array[place]}")
     return array
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; only 0 is 0% and only 1 is 100%.
+
+    Example:
+        >>> percent(0.0), percent(0.001), percent(0.67), percent(0.999)
+        ('0%', '<1%', '67%', '>99%')
+    """
+    if 0 < share < 0.005:
+        return "<1%"
+    return ">99%" if 0.995 < share < 1 else f"{share:.0%}"
