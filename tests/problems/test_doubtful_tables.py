@@ -25,7 +25,7 @@ def table(rows: Iterable[tuple[Any, Any, Any]]) -> pd.DataFrame:
 
 
 def nine_in_the_morning(days: int = 40, shops: int = 12) -> pd.DataFrame:
-    """Shops in three zones report each day at 09:00 of their own clocks."""
+    """Shops in three zones report each day at 09:00 of the local clock."""
     return table(
         (
             pd.Timestamp(day).replace(hour=9).tz_localize(ZONES[shop % 3]).isoformat(),

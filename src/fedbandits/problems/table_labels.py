@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROLES = ("time", "agent", "arm", "loss", "reward")
-"""What a column can be. A table has one of the last two."""
+"""Roles of columns. A table has one of the last two."""
 
 
 class Columns(NamedTuple):
-    """What the table calls its columns.
+    """The names of a table's columns.
 
     Attributes:
         time: of the round.

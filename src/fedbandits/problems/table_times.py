@@ -107,7 +107,7 @@ def _moments(labels: pd.Series[Any]) -> tuple[pd.Series[Any], pd.Series[Any]]:
 
 
 def _no_date(labels: pd.Series[Any], found: Any) -> str:
-    """Return the error about a time that is no date."""
+    """Return the error about a time that cannot be read as a date."""
     numbers = [label for label in labels if isinstance(label, int | float)]
     others = [label for label in labels if not isinstance(label, int | float)]
     if numbers and others:
