@@ -19,7 +19,7 @@ def terminal(*, err: bool = False) -> Console:
     """Standard output, or standard error, as wide as it is now."""
     from rich.console import Console
 
-    return Console(stderr=err)
+    return Console(stderr=err, emoji=False)  # `ring:a:` must stay as it was typed
 
 
 def say_written(paths: list[Path], quiet: bool = False) -> None:
