@@ -237,6 +237,10 @@ def test_a_network_with_a_typo() -> None:
     assert "did you mean 'grid'?" in failed.stderr
 
 
+def test_colons_in_errors_are_no_emoji() -> None:
+    assert "error: network ring:a: agents must be" in call("network", "ring:a").stderr
+
+
 def test_list_in_a_process_of_its_own() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fedbandits", "list"], capture_output=True, text=True, check=True

@@ -19,7 +19,8 @@ def terminal(*, err: bool = False) -> Console:
     """Standard output, or standard error, as wide as it is now."""
     from rich.console import Console
 
-    return Console(stderr=err, markup=False)  # names in tables are texts of files
+    # Names in files are not markup, and `ring:a:` is no emoji.
+    return Console(stderr=err, markup=False, emoji=False)
 
 
 def say_written(paths: list[Path], quiet: bool = False) -> None:
