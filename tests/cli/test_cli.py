@@ -178,7 +178,7 @@ def test_a_file_without_room_ends_in_one_line(
     assert done.returncode == 2, done.stderr
     pattern = (
         rf"error: {re.escape(str(out / file))}: File too large: the file needs [\d,]+ bytes, and "
-        r"[\d,]+ bytes are free; free space there, or choose another folder\n"
+        r"[\d,]+ bytes are free; make room there, or choose another folder\n"
     )
     assert re.fullmatch(pattern, done.stderr), done.stderr
     assert not list(out.iterdir())

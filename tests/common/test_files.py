@@ -46,7 +46,7 @@ def test_the_error_of_a_full_disk_has_path_bytes_and_fix(tmp_path: Path) -> None
     assert caught.value.filename == str(path)
     assert caught.value.strerror == (
         f"{os.strerror(errno.ENOSPC)}: the file needs 1,235 bytes, and 1,234 bytes are free; "
-        "free space there, or choose another folder"
+        "make room there, or choose another folder"
     )
     assert path.read_bytes() == OLD
     assert list(tmp_path.iterdir()) == [path]
@@ -58,7 +58,7 @@ def test_the_error_says_what_is_free_where_the_size_is_unknown(tmp_path: Path) -
     path = tmp_path / "file.db"
     with pytest.raises(OSError, match="No space") as caught, atomic_path(path) as temporary:
         temporary.write_bytes(NEW)
-    assert f"{os.strerror(errno.ENOSPC)}: 1,234 bytes are free; free" in caught.value.strerror
+    assert f"{os.strerror(errno.ENOSPC)}: 1,234 bytes are free; make" in caught.value.strerror
     assert caught.value.filename == str(path)
     assert not list(tmp_path.iterdir())
 

@@ -75,7 +75,7 @@ def full_disk(code: int, path: Path, size: int | None = None) -> OSError:
     """
     free = f"{shutil.disk_usage(path.parent).free:,} bytes are free"
     room = free if size is None else f"the file needs {size:,} bytes, and {free}"
-    fix = "free space there, or choose another folder"
+    fix = "make room there, or choose another folder"
     return OSError(code, f"{os.strerror(code)}: {room}; {fix}", str(path))
 
 

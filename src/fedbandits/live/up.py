@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedbandits.common.files import atomic_write
+
 from .client import Client, ServiceError
 from .federation import Federation
 from .ports import held_ports
@@ -84,7 +86,8 @@ def sites_written(federation: Federation, source: Path, folder: Path) -> Iterato
         for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
             near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
             text = _agent_toml(name, source, port, near)
-            (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+            with atomic_write(folder / f"{name}.toml") as file:
+                file.write(text.encode())
             services[name] = f"http://127.0.0.1:{port}"
         yield services
 

@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedbandits.common.files import atomic_write
+
 _BYTES = 32
 _SHORTEST = 16
 """Letters that a token must have, whoever made it."""
@@ -20,7 +22,8 @@ def token_of(path: Path) -> str:
         ValueError: if others may read the file, or what stands in it is no token.
     """
     if not path.exists():
-        _write(path, secrets.token_urlsafe(_BYTES))
+        with atomic_write(path, private=True) as file:
+            file.write(f"{secrets.token_urlsafe(_BYTES)}\n".encode())
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise ValueError(f"others may read the token in {path}: chmod 600 {path}")
     token = path.read_text(encoding="utf-8").strip()
@@ -44,14 +47,3 @@ def shown(headers: Iterable[tuple[bytes, bytes]], token: bytes) -> bool:
         return False
     kind, _, given = found[0].partition(b" ")
     return hmac.compare_digest(given.strip(), token) and kind.lower() == b"bearer"
-
-
-def _write(path: Path, token: str) -> None:
-    """The file appears whole or not at all, and only its owner can read it from the beginning."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        file.write(f"{token}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
