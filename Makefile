@@ -4,6 +4,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
+# `pip install '.[sim]'` replaces the library in .venv by a copy without ratings. The environment is
+# then set up again. pip's own record says whether the library is used from this folder.
+ifeq ($(shell grep -ls '"editable": *true' .venv/lib/python*/site-packages/fedbandits-*/direct_url.json),)
+.PHONY: $(READY)
+endif
+
 .PHONY: reproduce test lint types unit quick wheel docs docs-check pages beyond bench bench-compare constraints openapi-check clean
 
 reproduce: $(READY)

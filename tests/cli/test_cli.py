@@ -1,9 +1,12 @@
 """The command line: what each command prints and writes, and how it fails."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,6 +170,66 @@ def test_an_unwritable_folder_is_refused_before_the_run(
     assert failed.exit_code == 2
     assert failed.stderr.startswith(f"error: the folder {small} cannot be made (")
     assert failed.stderr.endswith("); choose another --out\n")
+
+
+LIMITED = """
+import resource, sys
+from fedbandits.cli.commands import app
+resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, resource.RLIM_INFINITY))
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="limits are POSIX")
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [("run", "small.nc"), ("reproduce", "figure1_left_fedexp3.nc")],
+)
+def test_a_file_without_room_ends_in_one_line(
+    small: Path, tmp_path: Path, command: str, file: str
+) -> None:
+    """A file may not grow beyond a limit: the system fails in the middle, as on a full disk."""
+    out = tmp_path / "out"
+    small.write_text(small.read_text().replace("horizon = 20", "horizon = 2000"))
+    what = [str(small)] if command == "run" else ["figure1", "--quick"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, command, *what, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"FEDBANDITS_COMPILE_CACHE": "off"},
+    )
+    assert done.returncode == 2, done.stderr
+    pattern = (
+        rf"error: {re.escape(str(out / file))}: File too large: the file needs [\d,]+ bytes, and "
+        r"[\d,]+ bytes are free; make room there, or choose another folder\n"
+    )
+    assert re.fullmatch(pattern, done.stderr), done.stderr
+    assert not list(out.iterdir())
+
+
+def test_a_run_whose_folder_is_full_is_kept_elsewhere(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, spare = tmp_path / "out", tmp_path / "spare"
+    spare.mkdir()
+    sync = os.fsync
+
+    def fail_once(_: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+    monkeypatch.setattr(tempfile, "tempdir", str(spare))
+    failed = call("run", small, "--out", out)
+    assert failed.exit_code == 2
+    error, note = failed.stderr.splitlines()
+    assert error.startswith(f"error: {out / 'small.nc'}: No space left on device: the file needs ")
+    [kept] = spare.rglob("*.nc")
+    assert note == f"the result is in {kept}; move it to keep it"
+    assert fb.load(kept).config["runs"] == 2
+    assert not list(out.iterdir())
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])

@@ -16,7 +16,7 @@ from fedbandits.common.version import __version__
 
 from .doctor import doctor
 from .live import live_app
-from .messages import Lines, one_line, say, show_warning
+from .messages import Lines, in_words, one_line, say, show_warning
 from .network import list_, network
 from .options import Command
 from .reproduce import fetch_movielens, reproduce
@@ -42,7 +42,7 @@ class _Commands(TyperGroup):
             except (ValueError, OSError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
-                say(f"error: {one_line(error)}", "red", err=True)
+                say(f"error: {in_words(error)}", "red", err=True)
                 for note in getattr(error, "__notes__", ()):  # lines to copy
                     say(note, err=True)
                 raise typer.Exit(2) from error

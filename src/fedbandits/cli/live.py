@@ -274,11 +274,15 @@ def agent(
     """  # noqa: D301
     import asyncio
 
+    from fedbandits.live.group_commit import StoppedError
     from fedbandits.live.site import log_as_json, read_site, run_site
 
     site = read_site(file)
     log_as_json()
-    asyncio.run(run_site(site))
+    try:
+        asyncio.run(run_site(site))
+    except StoppedError as error:
+        raise ValueError(str(error)) from error
 
 
 @live_app.command()

@@ -34,6 +34,13 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
+def in_words(error: Exception) -> str:
+    """Return an error's message in one line; one of the system's starts with its file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return one_line(f"{error.filename}: {error.strerror}")
+    return one_line(error)
+
+
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """In the place of `warnings.showwarning`: one line."""
     say(f"warning: {one_line(message)}", "yellow", err=True)

@@ -90,7 +90,7 @@ def plot(
         Path | None,
         typer.Option(
             help="The figure to write (.pdf, .png, .svg; the network as .html, .gif or .mp4 too). "
-            "By default out/KIND.pdf, and out/network.html."
+            "By default KIND.pdf, or network.html, in the folder of the first argument."
         ),
     ] = None,
     label: Annotated[
@@ -128,7 +128,8 @@ def plot(
         raise ValueError(f"a picture of kind {kind} has no regret; leave --{min(against)} out")
     shown = curves(files)
     results = [load_against(file, against) for file, _ in shown]
-    target = out or Path("out", "network.html" if kind == "network" else f"{kind}.pdf")
+    folder = files[0] if files[0].is_dir() else files[0].parent
+    target = out or folder / ("network.html" if kind == "network" else f"{kind}.pdf")
     ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
     output_files.close_plot(ax)
     say_written([target])

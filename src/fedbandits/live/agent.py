@@ -186,7 +186,12 @@ class Agent:
     @property
     def running(self) -> bool:
         """Whether it has been started, and its store works."""
-        return self._commit is not None and self._commit.failure is None
+        return self._commit is not None and self.failure is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error of the store that stopped the agent; None while it works."""
+        return None if self._commit is None else self._commit.failure
 
     @property
     def transport(self) -> Transport | None:
@@ -438,7 +443,7 @@ class Agent:
             )
 
     def _running(self) -> Member:
-        failure = None if self._commit is None else self._commit.failure
+        failure = self.failure
         if failure is not None:
             raise StoppedError(
                 f"{self.name} stopped, since its store failed ({failure}); what it acknowledged "

@@ -177,7 +177,7 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
             if watch is not None:
                 agent.expiries = watch.look(time.time())
             if not agent.running:  # whoever watches over processes starts it again
-                raise StoppedError(f"{site.part.name} stopped: its store failed")
+                raise StoppedError(f"{site.part.name} stopped: {agent.failure}")
         _log.info("%s stops", site.part.name)
 
 

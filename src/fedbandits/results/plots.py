@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.common.files import atomic_path
+from fedbandits.common.figures import save_figure
 from fedbandits.privacy.response import guarantee, guarantees
 
 from .comparison import named
@@ -274,19 +274,6 @@ def figure_of(ax: Axes) -> Figure:
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure
-
-
-def save_figure(figure: Figure, *paths: str | Path) -> None:
-    """Write a figure, in the format each name ends in, whole or not at all."""
-    for path in map(Path, paths):
-        kind = path.suffix.lstrip(".")
-        known = figure.canvas.get_supported_filetypes()
-        if kind not in known:
-            raise ValueError(
-                f"cannot save a figure as {path.name}; known endings: {', '.join(sorted(known))}"
-            )
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=200)
 
 
 def against(results: Mapping[str, Result]) -> list[str]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
-from fedbandits.common.files import atomic_path
+from fedbandits.common.figures import save_figure
+from fedbandits.common.files import atomic_write
 from fedbandits.common.statistics import Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
-from .snapshots import encoding
+from .netcdf import write_netcdf
 from .unbuilt import Unbuilt, table
 
 if TYPE_CHECKING:
@@ -354,7 +355,7 @@ class Result:
             bounds: draw the paper's bounds too, on a logarithmic axis. A result loaded from a file
                 whose network has no name needs its gossip here.
         """
-        from .plots import figure_of, plot, plot_bounds, save_figure
+        from .plots import figure_of, plot, plot_bounds
 
         if kind != "regret":
             if bounds is not False:
@@ -407,12 +408,19 @@ class Result:
         target = Path(path)
         if target.suffix != ".csv":
             raise ValueError(f"a table is written as CSV: end the name in .csv, not {target.name}")
-        with atomic_path(target) as temporary:
-            self.to_pandas().to_csv(temporary)
+        with atomic_write(target) as file:
+            file.write(self.to_pandas().to_csv().encode())
         return target
 
     def save(self, path: str | Path) -> Path:
-        """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back."""
+        """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back.
+
+        The file is made in memory first, which takes as many bytes as the file has.
+
+        Raises:
+            OSError: if the file has no room, with the path, the bytes it needs and those that are
+                free. The result stays as it is: save it elsewhere.
+        """
         target = Path(path)
         if target.suffix != ".nc":
             raise ValueError(f"a result is saved as NetCDF: end the name in .nc, not {target.name}")
@@ -421,9 +429,7 @@ class Result:
                 f"a file holds regret against one arm, and this is against {self.moving}: save the "
                 "result itself, of which regret_against makes this again without a run"
             )
-        with atomic_path(target) as temporary:
-            written = encoding(self.dataset)
-            self.dataset.to_netcdf(temporary, engine="h5netcdf", encoding=written)
+        write_netcdf(self.dataset, target)
         return target
 
     @property

@@ -28,6 +28,8 @@ from .errors import (
     OtherJournalError,
     WriteError,
     corrupt,
+    full_disk,
+    is_full,
     reading,
 )
 from .lock import locked
@@ -152,6 +154,8 @@ class Journal:
             self._failed = str(error)
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+            if is_full(error):
+                raise full_disk(self.path) from error
             raise WriteError(
                 f"{self.path}: nothing was written ({error}). It holds all that was written "
                 "before; mend the disk or free space, and start the agent again"

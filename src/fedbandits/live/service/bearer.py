@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedbandits.common.files import atomic_write
+
 _BYTES = 32
 _SHORTEST = 16
 """Fewest characters of a token."""
@@ -21,7 +23,8 @@ def token_of(path: Path) -> str:
             the owner may write it, or if its content is malformed.
     """
     if not path.exists():
-        _write(path, secrets.token_urlsafe(_BYTES))
+        with atomic_write(path, private=True) as file:
+            file.write(f"{secrets.token_urlsafe(_BYTES)}\n".encode())
     if os.name == "posix" and path.stat().st_mode & 0o037:
         raise ValueError(
             f"other users may read or write the token in {path}: chmod 600 {path} (or 640, for a "
@@ -67,14 +70,3 @@ def shown(headers: Iterable[tuple[bytes, bytes]], token: bytes) -> bool:
         return False
     kind, _, given = found[0].partition(b" ")
     return hmac.compare_digest(given.strip(), token) and kind.lower() == b"bearer"
-
-
-def _write(path: Path, token: str) -> None:
-    """The file appears whole or not at all, and only its owner can read it from the beginning."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        file.write(f"{token}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
