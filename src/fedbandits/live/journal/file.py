@@ -131,7 +131,7 @@ class Journal:
                 content = read_journal(self.path)
                 _check_same(self.path, content, identity, seed)
                 self._connection = connection = _writing(self.path)
-                # Also if the program never calls `close`: SQLite deletes the log with the connection.
+                # Runs also without `close`, because SQLite deletes the log with the connection.
                 self._end = weakref.finalize(self, _end, connection, self.path)
                 self._checksums = content.checksums
                 self._failed = None
@@ -265,8 +265,8 @@ def _end(connection: sqlite3.Connection, path: Path) -> None:
     try:
         form.put(connection, "holder", None)
     except sqlite3.Error:
-        # A full disk. The file is marked as one that has a log, so the log must stay. SQLite deletes
-        # the log with the last connection, unless that connection is read-only.
+        # A full disk. The mark stays in the file, so the log must stay too. SQLite deletes the log
+        # with the last connection, unless that connection is read-only.
         reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         with suppress(sqlite3.Error), closing(reader):
             reader.execute("SELECT key FROM meta").fetchone()
