@@ -143,10 +143,10 @@ def test_what_was_not_copied_leaves_nothing(
     # A copy that cannot be read is none.
     really = read_journal
 
-    def reads_no_copy(file: Path) -> object:
+    def reads_no_copy(file: Path, **how: bool) -> object:
         if file != path:
             raise CorruptJournalError("not what was copied")
-        return really(file)
+        return really(file, **how)
 
     monkeypatch.setattr("fedbandits.live.journal.backup.read_journal", reads_no_copy)
     with pytest.raises(CorruptJournalError, match="not what was copied"):

@@ -21,7 +21,7 @@ from fedbandits.live.journal.errors import (
     NewerJournalError,
     OtherJournalError,
 )
-from fedbandits.live.journal.format import Content, named, seal
+from fedbandits.live.journal.format import VERSION, Content, named, seal
 from fedbandits.live.journal.reading import contradiction
 from fedbandits.live.records import Changes, Identity, Saved, StateRecord, TicketRecord
 
@@ -98,10 +98,10 @@ def sql(path: Path, *statements: str) -> None:
 
 def test_a_newer_version(whole: Path, tmp_path: Path) -> None:
     path = copy(whole, tmp_path)
-    sql(path, "PRAGMA user_version=2")
-    told = refused(path, NewerJournalError)
-    assert "version 2" in told
-    assert "up to version 1; install a newer fedbandits" in told
+    sql(path, f"PRAGMA user_version={VERSION + 1}")
+    error = refused(path, NewerJournalError)
+    assert f"version {VERSION + 1}" in error
+    assert f"up to version {VERSION}; install a newer fedbandits" in error
 
 
 def test_a_version_that_never_was(whole: Path, tmp_path: Path) -> None:

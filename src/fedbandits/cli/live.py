@@ -62,10 +62,15 @@ def show(
 def backup(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
+    without_log: Annotated[
+        bool,
+        typer.Option("--without-log", help="Copy a journal whose -wal is lost; see Operations."),
+    ] = False,
 ) -> None:
     """Copy a journal and verify the copy, also while its agent runs.
 
-    All that was acknowledged before is in the copy, which appears whole or not at all.
+    All that was acknowledged before is in the copy, which appears whole or not at all. With
+    --without-log the copy lacks the last acknowledged choices and observations.
 
     \b
     Example:
@@ -73,7 +78,7 @@ def backup(
     """  # noqa: D301
     from fedbandits.live.journal import back_up
 
-    saved = back_up(journal, copy).saved
+    saved = back_up(journal, copy, without_log=without_log).saved
     rounds = 0 if saved.state is None else saved.state.rounds
     say(f"{copy} holds {tables.counted(rounds, 'choice')}; keep it as safe as the keys")
 

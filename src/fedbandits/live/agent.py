@@ -10,6 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,7 +27,7 @@ from .member import Member
 from .messages import RefusedError
 from .observations import checked_range
 from .pace import REPEATS, Pace
-from .records import Identity
+from .records import Changes, Identity
 from .responses import Responses, responses
 from .status import Neighbour, Status
 from .tickets import OpenTicket, Ticket
@@ -323,7 +324,9 @@ class Agent:
                 responses=self._responses,
             )
             self._member = member
-            self._commit = GroupCommit(self.name, member.changes, self._store, self._send)
+            self._commit = GroupCommit(
+                self.name, partial(self._changes, member), self._store, self._send
+            )
             await self._commit.saved()
             if self._transport is not None:
                 await self._transport.start(self._receive)
@@ -471,6 +474,15 @@ class Agent:
         assert self._commit is not None
         self._commit.post(messages)
         await self._commit.saved()
+
+    def _changes(self, member: Member) -> Changes:
+        """Return the next commit; each closes one slice of the tickets whose time is over."""
+        now = self._now()
+        member.expire(now)
+        changes = member.changes()
+        if member.overdue(now) and self._loop is not None and self._commit is not None:
+            self._loop.call_soon(self._commit.post, ())  # after other calls have had their turn
+        return changes
 
     def _send(self, to: str, message: bytes) -> None:
         if self._transport is None:

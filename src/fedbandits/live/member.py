@@ -6,6 +6,7 @@ or sends a message that came after them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -50,6 +51,9 @@ MOST_ROUNDS = 2.0**40
 
 SAME = 1e-6
 """Losses that differ by no more are the same observation, made twice."""
+
+SLICE = 200
+"""Tickets that may expire in one commit. More at once would block the event loop too long."""
 
 
 class Member:
@@ -108,6 +112,7 @@ class Member:
         self._unanswered: set[str] = set()
         self.book = TicketBook(name, saved.tickets, now)
         self._learnt = False
+        self._slice = SLICE
         self._restore(saved)
         self.adopt(agents, neighbours, algorithm)
 
@@ -180,6 +185,8 @@ class Member:
         if record is None:
             self._check_again(ticket, loss)
             return
+        if self._over(record, now):  # and its slice comes later
+            raise _expired(ticket)
         losses = self._losses(record, loss)
         if self._responses is not None:  # from here on nobody knows the loss
             losses = np.array([self._responses.bit(losses.item())])
@@ -187,10 +194,10 @@ class Member:
         self._learn(record, losses, "observed")
 
     def expire(self, now: float) -> None:
-        """Close the tickets whose time is over."""
-        if self.expiry.after is None:
-            return
-        while (record := self.book.oldest()) and now - record.issued >= self.expiry.after:
+        """Close tickets whose time is over, the oldest first; at most `SLICE` for one commit."""
+        oldest = itertools.islice(self.book.open.values(), self._slice)
+        for record in list(itertools.takewhile(lambda each: self._over(each, now), oldest)):
+            self._slice -= 1
             self.expired += 1
             if self.expiry.loss is None:
                 self._close(record, b"", "expired")
@@ -201,6 +208,11 @@ class Member:
                     charged = self._responses.expected(charged)
                 loss = np.full(len(self.arms) if full else 1, charged)
                 self._learn(record, loss, "expired")
+
+    def overdue(self, now: float) -> bool:
+        """Return whether there are tickets that `expire` closes after the next commit."""
+        oldest = next(iter(self.book.open.values()), None)
+        return oldest is not None and self._over(oldest, now)
 
     def distribution(self, t: int | None = None) -> Vector:
         """What the next choice is drawn from, `[K]`."""
@@ -331,10 +343,15 @@ class Member:
             for neighbour in self.ledger.changed
         }
         self._learnt = self.ledger.took_in = False
+        self._slice = SLICE
         self.ledger.changed = set()
         return Changes(state, edges, *self.book.changes())
 
     # What the above is made of
+
+    def _over(self, record: TicketRecord, now: float) -> bool:
+        """Return whether the time of a ticket is over."""
+        return self.expiry.after is not None and now - record.issued >= self.expiry.after
 
     def _absent(self, allowed: Iterable[str] | None) -> tuple[int, ...]:
         """The numbers of the arms that cannot be played now."""
@@ -413,9 +430,7 @@ class Member:
         """An observation of a ticket that is not open: in order only if it is the same again."""
         record = self.book.closed_ticket(ticket)
         if record.status == "expired":
-            raise ExpiredTicketError(
-                f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
-            )
+            raise _expired(ticket)
         losses = self._losses(record, loss)
         if not record.feedback:  # it was not kept: whatever comes is taken for the same
             return
@@ -512,6 +527,12 @@ def message_format(algorithm: AnyAlgorithm, state: Any, arms: tuple[str, ...]) -
     averages, maxima = sizes["average"], sizes["maximum"]
     game = game_hash(type(algorithm).__name__, averages | maxima, arms)
     return Format(game, averages, maxima)
+
+
+def _expired(ticket: str) -> ExpiredTicketError:
+    return ExpiredTicketError(
+        f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
+    )
 
 
 def _edge_record(edge: Edge) -> EdgeRecord:

@@ -32,6 +32,10 @@ class CorruptJournalError(JournalError):
     """The file is not what was written to it."""
 
 
+class MissingLogError(CorruptJournalError):
+    """The log of the journal is missing, and with it what was acknowledged last."""
+
+
 class InUseError(JournalError):
     """Another process, or another part of this one, has the journal open."""
 
@@ -71,6 +75,18 @@ def full_disk(path: Path) -> FullDiskError:
         f"the disk of {path} is full: {shutil.disk_usage(path.parent).free:,} bytes are free. "
         "Nothing was written, and the journal holds all that was written before; make room there, "
         "and start the agent again"
+    )
+
+
+def missing_log(path: Path, log: str, rounds: int, observed: int) -> MissingLogError:
+    """Return the error for a file whose agent wrote a log that is not there."""
+    return MissingLogError(
+        f"{path} lacks its log {log}. The agent that used it did not close it, and its last "
+        f"commits are in the log. The file alone ends with choice {rounds:,}, of which "
+        f"{observed:,} are observed; the number of lost ones is unknown, usually up to a few "
+        f"hundred. Put {log} back, or restore a backup. To continue without the log, run "
+        f"`fedbandits live backup --without-log {path} COPY.db` and put the copy in the place of "
+        f"the journal. To start as a member that lost its disk, move {path} away"
     )
 
 
