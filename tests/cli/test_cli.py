@@ -250,6 +250,21 @@ def test_interrupted(
     assert ("nothing is kept" in stopped.stderr) != checkpoint
 
 
+def test_one_run_has_no_band(small: Path, tmp_path: Path) -> None:
+    why = "One run has no 95% interval: it takes two or more."
+    small.write_text(small.read_text().replace("runs = 2", "runs = 1"))
+    printed = [call("run", small, "--out", tmp_path)]
+    swept = ["--set", "algorithm.learning_rate=[0.1, 0.2]", "--out", tmp_path / "swept"]
+    printed += [call("run", small, *swept), call("results", tmp_path / "swept" / "small")]
+    for done in printed:
+        assert done.exit_code == 0, done.stderr
+        assert why in done.stdout
+        assert "nan" not in done.stdout.lower()
+    rows = call("results", tmp_path / "swept" / "small", "--csv", "-").stdout.splitlines()
+    assert re.match(r"0\.1,done,[\d.]+,,,,", rows[1])
+    assert why not in call("run", small, "--out", tmp_path, "--set", "runs=2", "--force").stdout
+
+
 def test_network() -> None:
     done = call("network", "grid:6,6", "--horizon", "1000")
     assert done.exit_code == 0, done.stderr

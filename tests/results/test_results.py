@@ -75,11 +75,29 @@ def test_band_is_students_t(result: fb.Result) -> None:
     assert float(mean[-1]) == pytest.approx(values.mean())
 
 
+WHY = "one run has no 95% interval: it takes two or more"
+
+
 @pytest.mark.slow
 def test_one_run_has_no_band() -> None:
+    """Values are printed without limits, and with the reason."""
     single = fb.simulate(PROBLEM, fb.Uniform(), runs=1)
+    other = fb.simulate(PROBLEM, fb.Exp3(), runs=1)
+    shown = [repr(single), repr(fb.compare(single, other))]  # before the dataset is built, and
     assert np.isnan(single.band().low).all()
-    single.plot()
+    shown += [repr(single), repr(fb.compare(single, other, single))]  # after
+    assert shown[0] == shown[2]
+    assert "Result(Uniform: 1 run, 6 agents" in shown[0]
+    for text in shown:
+        assert text.count(WHY) == 1
+        assert "NaN" not in text
+        assert "high 95%" not in text
+    assert f"  {float(single.dataset['regret'][0, -1]):.2f}\n" in shown[0]
+    title = fb.plot(single, other).get_legend().get_title().get_text()  # type: ignore[union-attr]
+    assert title == "no band: one run"
+    several = fb.simulate(PROBLEM, fb.Exp3(), runs=2)
+    title = fb.plot(single, several).get_legend().get_title().get_text()  # type: ignore[union-attr]
+    assert title == "band: 95% over 2 runs on fixed losses\nno band: one run"
 
 
 @pytest.mark.slow

@@ -300,14 +300,19 @@ def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
 
 
 def what_bands_cover(results: Mapping[str, Result]) -> list[str]:
-    """Runs or draws, and how many, in words; nothing where there is no band."""
-    samples = sorted({result.sample for result in results.values()} - {("run", 1)})
+    """Return lines that say what bands are over, and that one run has none."""
+    samples = sorted({result.sample for result in results.values()})
+    single = ["no band: one run"] if ("run", 1) in samples else []
+    samples = [sample for sample in samples if sample != ("run", 1)]
     if not samples:
-        return []
+        return single
     watched = any(result.watched for result in results.values())
     of = {"run": "runs" if watched else "runs on fixed losses", "draw": "draws of the losses"}
     counts = {
         over: " or ".join(str(count) for other, count in samples if other == over)
         for over, _ in samples
     }
-    return [f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}"]
+    return [
+        f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}",
+        *single,
+    ]

@@ -12,7 +12,7 @@ from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
 from fedbandits.common.figures import save_figure
 from fedbandits.common.files import atomic_write
-from fedbandits.common.statistics import Band, band
+from fedbandits.common.statistics import ONE_RUN, Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
@@ -243,6 +243,8 @@ class Result:
     def summary(self) -> pd.DataFrame:
         """Regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
 
+        One run has no band: its limits are NaN.
+
         The worst agent is the one with the largest run-averaged expected regret. Uniform play's
         regret is exact on given losses: it needs no run. Of a problem that watches, it is on the
         losses as they came.
@@ -388,7 +390,7 @@ class Result:
 
         Columns: `regret`, `expected_regret`, each with its 95% limits in `..._low` and `..._high`,
         and `worst_regret` (with draws, the mean of each draw's own worst agent); before them what
-        else is known of a round. Everything there is, agent
+        else is known of a round. Limits of one run are NaN. Everything there is, agent
         by agent and run by run, is in `dataset`.
         """
         data = self.dataset
@@ -435,7 +437,8 @@ class Result:
     @property
     def _played(self) -> str:
         runs, (over, count) = self.held.sizes["run"], self.sample
-        return f"{runs} runs on {count} draws of the losses" if over == "draw" else f"{runs} runs"
+        played = "1 run" if runs == 1 else f"{runs} runs"
+        return f"{played} on {count} draws of the losses" if over == "draw" else played
 
     @property
     def _sends(self) -> str:
@@ -447,16 +450,20 @@ class Result:
 
     def __repr__(self) -> str:
         held = self.held
+        single = self.sample[1] == 1
         if isinstance(held, Unbuilt) and held.printable:
-            rounds, rows, best = held.coords["time"][-1], table(held.rows()), held.best_arm()
+            values = {name: row[:1] if single else row for name, row in held.rows().items()}
+            rounds, rows, best = held.coords["time"][-1], table(values), held.best_arm()
         else:
+            summary = self.summary()[["regret"]] if single else self.summary()
             rounds = self.dataset["time"][-1]
-            rows, best = self.summary().round(2).to_string(), self.best_arm
+            rows, best = summary.round(2).to_string(), self.best_arm
         return (
             f"Result({self.label}: {self._played}, {held.sizes['agent']} agents, "
             f"{held.sizes['arm']} arms, {int(rounds)} rounds; sends {self._sends})\n"
             f"{rows}\n"
-            f"best in hindsight: {best}"
+            + (f"{ONE_RUN}\n" if single else "")
+            + f"best in hindsight: {best}"
             + (f"\n{self.links}" if self.links else "")
             + (f"\nregret is against {self.moving}" if self.moving else "")
             + (f"\n{self.lies}" if self.lies else "")
