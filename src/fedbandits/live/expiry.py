@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from .keys import KeysError, check_member, expires, stamp
+from .log_limit import limited_logger
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 MONTH = 30 * 86_400.0
 """Seconds before the end from which on it is warned of."""

@@ -20,10 +20,11 @@ from .agent import Agent
 from .expiry import ExpiryWatch
 from .federation import Federation, Part, check_addresses
 from .group_commit import StoppedError
+from .log_limit import limited_logger
 from .responses import responses
 from .transport import Transport
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 KEYS = ("name", "federation", "journal", "keys", "low", "high", "addresses", "service", "privacy")
 LOOK = 1.0

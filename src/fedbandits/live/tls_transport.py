@@ -8,7 +8,6 @@ as soon as its certificate is seen, and every refusal is counted.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 import time
@@ -23,10 +22,10 @@ from .inbox import Inbox
 from .keys import KeysError, check_member, expires, stamp
 from .ledger import owns
 from .link import MOST_BYTES, Link
-from .obstacles import Obstacles
+from .log_limit import limited_logger
 from .transport import Receive
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 HANDSHAKE = 5.0
 """Seconds for a handshake."""
@@ -83,6 +82,7 @@ class TlsTransport:
 
     Attributes:
         counts: what happened, by the names in COUNTS.
+        last_refusal: why the last handshake was refused, or the last link was cut.
     """
 
     def __init__(
@@ -108,7 +108,8 @@ class TlsTransport:
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._door: Door | None = None
-        self._obstacles = Obstacles(name)
+        self.last_refusal: str | None = None
+        self._obstacles: dict[str, str] = {}
         for address in self.neighbours.values():
             if address is not None:
                 _host_and_port(address)
@@ -167,11 +168,6 @@ class TlsTransport:
         """Neighbours to which there is a link now."""
         return frozenset(self._links)
 
-    @property
-    def last_refusal(self) -> str | None:
-        """Why the last handshake was refused."""
-        return self._obstacles.last
-
     def obstacle(self, neighbour: str) -> str | None:
         """Why there is no link to a neighbour now; None if there is one."""
         link = self._links.get(neighbour)
@@ -180,7 +176,7 @@ class TlsTransport:
         if neighbour not in self.neighbours:
             return "it was no neighbour when this agent started; restart the agent"
         if opens(self.name, self.listen, neighbour, self.neighbours[neighbour]):
-            return self._obstacles.of.get(neighbour, "not opened yet")
+            return self._obstacles.get(neighbour, "not opened yet")
         return (
             f"waits for {neighbour} to open the link: its file may not have {self.name} yet, or it "
             f"does not reach {self.listen}"
@@ -198,9 +194,9 @@ class TlsTransport:
             self.counts["strangers"] += 1
             at = "" if link.expected is None else f" at the address of {link.expected}"
             what = f"a link of {name or 'nobody'}, who is no neighbour{at}"
-            self._obstacles.warn(what)
+            _log.warning("%s: %s", self.name, what)
             if link.expected is not None:
-                self._obstacles.of[link.expected] = what
+                self._obstacles[link.expected] = what
             return False
         if (before := self._links.get(name)) is not None:
             before.cut()
@@ -226,9 +222,13 @@ class TlsTransport:
         if neighbour is not None:
             who = f"with {neighbour} at {self.neighbours[neighbour]}"
         what = f"the handshake {who} was refused: {error}"
-        self._obstacles.refused(what, neighbour)
-        if neighbour is not None or isinstance(error, ssl.SSLError):  # not who only rings the bell
-            self._obstacles.warn(what)
+        self.last_refusal = what
+        if neighbour is not None:
+            self._obstacles[neighbour] = what
+            _log.warning("%s: %s", self.name, what)
+        elif isinstance(error, ssl.SSLError):  # not a client that only connects and leaves
+            cause = f"{self.name}: a handshake from elsewhere: {error}"
+            _log.warning("%s: %s", self.name, what, extra={"cause": cause})
 
     # What runs all the time
 
@@ -259,7 +259,7 @@ class TlsTransport:
             except ssl.SSLError as error:
                 self.refuse(error, neighbour)
             except OSError as error:  # nobody is there now; TimeoutError is one
-                self._obstacles.of[neighbour] = f"no answer at {address}: {error}"
+                self._obstacles[neighbour] = f"no answer at {address}: {error}"
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
 
@@ -280,7 +280,7 @@ class TlsTransport:
                 missed = True
                 for neighbour in self.neighbours:
                     if (why := self.obstacle(neighbour)) is not None:
-                        self._obstacles.warn(f"no link to {neighbour}: {why}")
+                        _log.warning("%s: no link to %s: %s", self.name, neighbour, why)
             if time.monotonic() - looked < self._check:
                 continue
             looked, now = time.monotonic(), stamp(self.keys)

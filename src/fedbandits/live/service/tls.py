@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from pathlib import Path
 
-_log = logging.getLogger("fedbandits.live.service")
+from fedbandits.live.log_limit import limited_logger
+
+_log = limited_logger("fedbandits.live.service")
 
 
 class Certificate:
