@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def others_have_access(path: str | Path) -> bool:
+    """Return whether users besides the owner and the group may read or write a file.
+
+    Always False on systems without such modes.
+    """
+    return os.name == "posix" and bool(Path(path).stat().st_mode & 0o007)
+
+
 @contextmanager
 def atomic_path(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` that replaces it if the block ends without an error.
