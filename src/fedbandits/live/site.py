@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
+import os
 import signal
 import sys
 import time
@@ -29,6 +31,10 @@ _log = limited_logger("fedbandits.live")
 KEYS = ("name", "federation", "journal", "keys", "low", "high", "addresses", "service", "privacy")
 LOOK = 1.0
 """Seconds between two looks at whether the agent still runs."""
+
+TRIM = 60.0
+"""Seconds between two returns of free memory to the system. Without it glibc holds for good what
+the connections of a flood once needed."""
 
 SERVICE = ("address", "token", "tls", "baseline")
 PRIVACY = ("epsilon",)
@@ -181,11 +187,15 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
         if url is not None:
             _log.info("its page is %s/#token=TOKEN, with what stands in %s", url, site.token)
         ready(url)
+        trim, trimmed = malloc_trim(), loop.time()
         while not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK)
             if watch is not None:
                 agent.expiries = watch.look(time.time())
+            if loop.time() - trimmed > TRIM:
+                trimmed = loop.time()
+                trim(0)
             if not agent.running:  # whoever watches over processes starts it again
                 raise StoppedError(f"{site.part.name} stopped: its store failed")
         _log.info("%s stops", site.part.name)
@@ -203,6 +213,12 @@ def _transport(site: Site) -> Transport | None:
         {name: addresses.get(name) for name in site.part.neighbours},
         site.keys,
     )
+
+
+def malloc_trim() -> Callable[[int], object]:
+    """Return glibc's function of this name; with another C library, one that does nothing."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    return getattr(library, "malloc_trim", lambda _: 0)
 
 
 class JsonLines(logging.Formatter):

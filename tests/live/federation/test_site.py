@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fedbandits.live import Agent, Federation, StoppedError
-from fedbandits.live.site import Site, run_site
+from fedbandits.live import site as live_site
+from fedbandits.live.site import Site, malloc_trim, run_site
 from fedbandits.networks import path
 
 
@@ -37,3 +38,27 @@ def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptur
     asyncio.run(asyncio.wait_for(run_site(site, ready), 20))
     assert f"its page is {urls[0]}/#token=TOKEN, with what stands in {token}" in caplog.text
     assert token.read_text().strip() not in caplog.text
+
+
+def test_free_memory_is_returned_to_the_system_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the C library has a function for that, which glibc does."""
+    monkeypatch.setattr(live_site, "LOOK", 0.01)
+    monkeypatch.setattr(live_site, "TRIM", 0.02)
+    calls: list[int] = []
+
+    def trim(pad: int) -> None:
+        calls.append(pad)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(live_site, "malloc_trim", lambda: trim)
+    part = Federation(["a", "b"], path(1)).part("agent1")
+    site = Site(part, tmp_path / "a.db", None, 0.0, 1.0, None, tmp_path / "a.token", False, None)
+    asyncio.run(asyncio.wait_for(run_site(site), 20))
+    assert calls == [0, 0, 0]
+
+
+def test_the_c_library_is_asked_for_its_function() -> None:
+    assert malloc_trim()(0) in (0, 1)

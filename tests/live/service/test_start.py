@@ -185,6 +185,29 @@ def test_who_holds_the_line_before_tls_begins_is_cut(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_no_session_is_resumed(tmp_path: Path) -> None:
+    """So that every connection verifies the certificate that the service shows now."""
+    pair = certificate(tmp_path, "site3.example")
+    trust = ssl.create_default_context(cafile=pair[0])
+
+    def has_ticket(port: int) -> bool:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as link,
+        ):
+            link.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert link.recv(100).startswith(b"HTTP/1.1 200")
+            return bool(link.session and link.session.has_ticket)
+
+    async def run() -> None:
+        agent = Agent("agent1", ALONE, MemoryStore())
+        async with agent, await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
+            port = int(service.url.rpartition(":")[2])
+            assert not await asyncio.to_thread(has_ticket, port)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("fast", [False, True])
 def test_buffers_of_closed_connections_are_freed_at_once(
     tmp_path: Path, fast: bool, monkeypatch: pytest.MonkeyPatch
