@@ -200,22 +200,21 @@ def add_member(
 def renew(
     folder: str | Path,
     name: str,
-    hosts: Iterable[str] | None = None,
+    hosts: Iterable[str] = (),
     days: float = MEMBER_DAYS,
 ) -> None:
-    """A new certificate for a member, for the key that it has: only cert.pem changes.
+    """Make a new certificate for a member with the key that it has: only cert.pem changes.
 
     Args:
         folder: with the authority and the members' folders; their keys need not be there.
         name: of the member.
-        hosts: where it is reached from now on; as before by default.
+        hosts: added to those of the certificate that the member has.
         days: how long it is valid.
     """
     place = Path(folder)
     old = read_certificate(place / name / "cert.pem")
     public: Any = old.public_key()
-    if hosts is None:
-        hosts = [host for host in _hosts_of(old) if host != name]
+    hosts = [*_hosts_of(old), *hosts]
     _write(
         place / name / "cert.pem", _certify(read_authority(place), name, public, hosts, days, None)
     )
