@@ -89,7 +89,7 @@ def test_one_that_every_user_may_read(whole: Path, tmp_path: Path, mode: int) ->
     path = copy(whole, tmp_path)
     path.chmod(mode)
     assert f"chmod 600 {path}" in refused(path, JournalError)
-    path.chmod(0o640)  # a group of its own may make backups
+    path.chmod(0o640)  # a group may make backups
     asyncio.run(close(path))
 
 

@@ -38,7 +38,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def logger(clock: Clock) -> Iterator[logging.Logger]:
-    """A logger with a limit of its own."""
+    """A logger with a separate limit."""
     found, limit = logging.getLogger("fedbandits.limited"), WarningLimit(clock)
     found.addFilter(limit)
     yield found

@@ -174,7 +174,7 @@ def keys(
     """Make an authority, and a key and certificate for each member.
 
     Copy each member's folder to its site. Keep ca.key: it can make members. A certificate is valid
-    for the member's host in [addresses] and for those of --host. --renew keeps the hosts of before.
+    for the member's host in [addresses] and each --host. --renew keeps the hosts that it has.
 
     \b
     Examples:

@@ -208,7 +208,7 @@ def renew(
     Args:
         folder: with the authority and the members' folders; their keys need not be there.
         name: of the member.
-        hosts: added to those of the certificate that the member has.
+        hosts: names and addresses to add to the present certificate's.
         days: how long it is valid.
     """
     place = Path(folder)

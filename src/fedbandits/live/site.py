@@ -33,8 +33,8 @@ LOOK = 1.0
 """Seconds between two looks at whether the agent still runs."""
 
 TRIM = 60.0
-"""Seconds between two returns of free memory to the system. Without it glibc holds for good what
-the connections of a flood once needed."""
+"""Seconds between two calls of malloc_trim, which returns free memory to the system. Without it
+glibc never returns the memory that the connections of a flood needed."""
 
 SERVICE = ("address", "token", "tls", "baseline")
 PRIVACY = ("epsilon",)

@@ -235,7 +235,7 @@ class TlsTransport:
         who = f"from {address or 'nobody'}"
         if neighbour is not None:
             who = f"with {neighbour} at {self.neighbours[neighbour]}"
-        what = f"the handshake {who} was refused: {_words(error)}"
+        what = f"the handshake {who} was refused: {_reason(error)}"
         self.last_refusal = what
         if neighbour is not None:
             self._obstacles[neighbour] = what
@@ -280,11 +280,11 @@ class TlsTransport:
                 if link.heard:
                     pause = RETRY[0]
             except OSError as error:
-                error.with_traceback(None)  # it would hold asyncio's buffers, in a reference cycle
+                error.with_traceback(None)  # it refers to buffers of asyncio, in a cycle
                 if isinstance(error, ssl.SSLError):
                     self.refuse(error, neighbour)
                 else:
-                    self._obstacles[neighbour] = f"no answer at {address}: {_words(error)}"
+                    self._obstacles[neighbour] = f"no answer at {address}: {_reason(error)}"
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
 
@@ -311,7 +311,7 @@ class TlsTransport:
                         _log.warning("%s: no link to %s: %s", self.name, neighbour, reason)
 
     def _take_new_keys(self) -> None:
-        """Use the files that changed; those that do not fit are read again at the next look."""
+        """Use the files that changed; those that do not fit are read again at the next check."""
         try:
             self._read_keys()
         except (KeysError, OSError) as error:
@@ -321,7 +321,7 @@ class TlsTransport:
             _log.info("%s uses its new keys", self.name)
 
     def _read_keys(self) -> None:
-        read = stamp(self.keys)  # first: a change in the meantime is then seen at the next look
+        read = stamp(self.keys)  # first: the next check then sees a change in the meantime
         # A removed authority loses its links even if another file does not fit.
         self.authorities = read_authorities(self.keys)
         for link in self._open:
@@ -351,8 +351,8 @@ def opens(name: str, listen: str | None, neighbour: str, address: str | None) ->
     return address is not None and (listen is None or owns(name, neighbour))
 
 
-def _words(error: OSError) -> str:
-    """Return the words of an error. asyncio raises some that have none."""
+def _reason(error: OSError) -> str:
+    """Return the text of an error. Some that asyncio raises have no text."""
     if not str(error) and isinstance(error, TimeoutError):
         return f"timed out after {CONNECT:g} s"
     return str(error) or "the other end closed the connection"

@@ -43,7 +43,7 @@ def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptur
 def test_free_memory_is_returned_to_the_system_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the C library has a function for that, which glibc does."""
+    """If the C library has a function for that, as glibc does."""
     monkeypatch.setattr(live_site, "LOOK", 0.01)
     monkeypatch.setattr(live_site, "TRIM", 0.02)
     calls: list[int] = []

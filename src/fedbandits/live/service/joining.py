@@ -58,7 +58,7 @@ class JoiningTransport:
         self._transport.close()
 
     def release(self) -> None:
-        """Let go of the transport, which is closed, and of its buffers."""
+        """Drop the reference to the transport, which is closed, and to its buffers."""
         self._parts.clear()
         self._transport = ClosedTransport()
 
