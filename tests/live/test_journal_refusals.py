@@ -82,6 +82,33 @@ def test_another_seed(whole: Path) -> None:
         asyncio.run(Journal(whole).open(identity(), b"another"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o606])
+def test_one_that_every_user_may_read(whole: Path, tmp_path: Path, mode: int) -> None:
+    """As after `cp copy.db shop3.db`: it holds the seed of all choices to come."""
+    path = copy(whole, tmp_path)
+    path.chmod(mode)
+    assert f"chmod 600 {path}" in refused(path, JournalError)
+    path.chmod(0o640)  # a group may make backups
+    asyncio.run(close(path))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+def test_a_log_that_every_user_may_read(whole: Path, tmp_path: Path) -> None:
+    path = copy(whole, tmp_path)
+    log = tmp_path / "shop3.db-wal"
+    log.touch()
+    log.chmod(0o644)
+    assert f"chmod 600 {log}" in refused(path, JournalError)
+
+
+async def close(path: Path) -> None:
+    """Open a journal and close it."""
+    journal = Journal(path)
+    await journal.open(identity(), SEED)
+    await journal.close()
+
+
 # What it is
 
 

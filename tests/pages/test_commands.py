@@ -20,7 +20,7 @@ from .source import PAGES, ROOT, blocks, name_of
 
 COMMAND: Any = typer.main.get_command(app)
 PROGRAMS = {
-    *("cp", "rm", "ssh", "scp", "docker", "journalctl", "dask", "ask", "."),
+    *("cat", "cp", "rm", "ssh", "scp", "docker", "journalctl", "dask", "ask", "."),
     *("useradd", "chown", "chmod", "systemctl", "printenv"),
     *("python3", "python", "pip", "make", "fedbandits"),
 }

@@ -174,6 +174,13 @@ def keys(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
     out: Annotated[Path, typer.Option("--out", help="A folder, which is made.")] = Path("keys"),
     days: Annotated[float, typer.Option(min=1, help="That certificates are valid.")] = 365,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEMBER=HOST",
+            help="A further name or address in the certificate of a member; repeatable.",
+        ),
+    ] = None,
     renew: Annotated[
         str | None, typer.Option(metavar="MEMBER", help="A new certificate for one member.")
     ] = None,
@@ -184,13 +191,14 @@ def keys(
 ) -> None:
     """Make an authority, and a key and certificate for each member.
 
-    Each member's folder goes to its site; ca.key stays with you: who has it can make members. The
-    hosts in certificates are those of [addresses].
+    Copy each member's folder to its site. Keep ca.key: it can make members. A certificate is valid
+    for the member's host in [addresses] and each --host. --renew keeps the hosts that it has.
 
     \b
     Examples:
       fedbandits live keys federation.toml --out keys
       fedbandits live keys federation.toml --out keys --renew north
+      fedbandits live keys federation.toml --host north=bandits.example.org --host north=10.1.2.3
     """  # noqa: D301
     from fedbandits.live import Federation, membership
     from fedbandits.live import keys as making
@@ -202,8 +210,17 @@ def keys(
     hosts = {
         name: [address.rpartition(":")[0].strip("[]")] for name, address in known.addresses.items()
     }
+    for given in host or []:
+        name, equals, further = given.rpartition("=")
+        if not equals:
+            example = f"{known.members[0]}={given}"
+            raise ValueError(f"--host {given}: write MEMBER=HOST, for example {example}")
+        membership.require_member(federation, known, name)
+        if name != (renew or add or name):
+            raise ValueError(f"--host {given}: only {renew or add} gets a certificate now")
+        hosts.setdefault(name, []).append(further)
     if renew is not None:
-        making.renew(out, renew, hosts.get(renew), days)
+        making.renew(out, renew, hosts.get(renew, []), days)
         say(f"{out / renew / 'cert.pem'} is new; copy it to the site, which needs no restart")
     elif add is not None:
         making.add_member(out, add, hosts.get(add, making.LOOPBACK), days)

@@ -16,6 +16,14 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a disk, a quota or a limit that leaves no room for a file."""
 
 
+def others_have_access(path: str | Path) -> bool:
+    """Return whether users besides the owner and the group may read or write a file.
+
+    Always False on systems without such modes.
+    """
+    return os.name == "posix" and bool(Path(path).stat().st_mode & 0o007)
+
+
 @contextmanager
 def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """Yield a file in memory, and write it to `path` whole or not at all when the block ends.

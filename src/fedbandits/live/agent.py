@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import math
 import random
 import time
@@ -23,6 +22,7 @@ from .expiry import Expiries
 from .federation import Federation, Part
 from .group_commit import GroupCommit, StoppedError, Store
 from .hearing import Hearing
+from .log_limit import limited_logger
 from .member import Member
 from .messages import RefusedError
 from .observations import checked_range
@@ -36,7 +36,7 @@ from .transport import Transport
 if TYPE_CHECKING:
     from .blocking import BlockingAgent
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 JITTER = 0.1
 """By how much of a period gossip is early or late, so that agents do not all speak at once."""

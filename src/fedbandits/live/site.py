@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
+import os
 import signal
 import sys
 import time
@@ -22,6 +24,7 @@ from .agent_file import AgentFile, PrivacySection, ServiceSection
 from .expiry import ExpiryWatch
 from .federation import Federation, Part, check_addresses
 from .group_commit import StoppedError
+from .log_limit import limited_logger
 from .observations import Range, checked_range
 from .responses import responses
 from .transport import Transport
@@ -29,10 +32,14 @@ from .transport import Transport
 if TYPE_CHECKING:
     from .service import Service
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 LOOK = 1.0
 """Seconds between two looks at whether the agent still runs."""
+
+TRIM = 60.0
+"""Seconds between two calls of malloc_trim, which returns free memory to the system. Without it
+glibc never returns the memory that the connections of a flood needed."""
 
 
 class Site(NamedTuple):
@@ -171,11 +178,15 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
             where = f"the environment variable {variable}" if variable else site.token
             _log.info("its page is %s/#token=TOKEN; the token is in %s", url, where)
         ready(url)
+        trim, trimmed = malloc_trim(), loop.time()
         while not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK)
             if watch is not None:
                 agent.expiries = watch.look(time.time())
+            if loop.time() - trimmed > TRIM:
+                trimmed = loop.time()
+                trim(0)
             if not agent.running:  # whoever watches over processes starts it again
                 raise StoppedError(f"{site.part.name} stopped: {agent.failure}")
         _log.info("%s stops", site.part.name)
@@ -211,6 +222,12 @@ def _transport(site: Site) -> Transport | None:
         {name: addresses.get(name) for name in site.part.neighbours},
         site.keys,
     )
+
+
+def malloc_trim() -> Callable[[int], object]:
+    """Return glibc's function of this name; with another C library, one that does nothing."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    return getattr(library, "malloc_trim", lambda _: 0)
 
 
 class JsonLines(logging.Formatter):

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from fedbandits.live import Agent, StoppedError
+from fedbandits.live import site as live_site
 from fedbandits.live.client import Client, ServiceError
-from fedbandits.live.site import Site, read_site, run_site
+from fedbandits.live.site import Site, malloc_trim, read_site, run_site
 
 TOKEN = "full-0123456789abcdef"
 READ_TOKEN = "read-0123456789abcdef"
@@ -169,3 +170,25 @@ def test_further_hosts(tmp_path: Path) -> None:
                 assert answer.status == status
 
     run(site(tmp_path, '[service]\nhosts = ["agent.example.org"]'), play)
+
+
+def test_free_memory_is_returned_to_the_system_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the C library has a function for that, as glibc does."""
+    monkeypatch.setattr(live_site, "LOOK", 0.01)
+    monkeypatch.setattr(live_site, "TRIM", 0.02)
+    calls: list[int] = []
+
+    def trim(pad: int) -> None:
+        calls.append(pad)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(live_site, "malloc_trim", lambda: trim)
+    asyncio.run(asyncio.wait_for(run_site(site(tmp_path)), 20))
+    assert calls == [0, 0, 0]
+
+
+def test_the_c_library_is_asked_for_its_function() -> None:
+    assert malloc_trim()(0) in (0, 1)

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,9 +20,10 @@ import pytest
 from fedbandits.live import Agent
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.records import Changes
-from fedbandits.live.service import serve
+from fedbandits.live.service import patience, serve
 from fedbandits.live.service.address import parse
 from fedbandits.live.service.bearer import token_in, token_of
+from tests.live.links import WAIT, tls_connections, until, without_garbage_collection
 
 from .served import ALONE, Served, served
 
@@ -221,6 +223,61 @@ def test_who_holds_the_line_before_tls_begins_is_cut(tmp_path: Path) -> None:
                 each.close()
 
     asyncio.run(run())
+
+
+def test_no_session_is_resumed(tmp_path: Path) -> None:
+    """So that every connection verifies the certificate that the service shows now."""
+    pair = certificate(tmp_path, "site3.example")
+    trust = ssl.create_default_context(cafile=pair[0])
+
+    def has_ticket(port: int) -> bool:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as link,
+        ):
+            link.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert link.recv(100).startswith(b"HTTP/1.1 200")
+            return bool(link.session and link.session.has_ticket)
+
+    async def run() -> None:
+        agent = Agent("agent1", ALONE, MemoryStore())
+        async with agent, await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
+            port = int(service.url.rpartition(":")[2])
+            assert not await asyncio.to_thread(has_ticket, port)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_buffers_of_closed_connections_are_freed_at_once(
+    tmp_path: Path, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of connections that sent half a request, and of others that had an answer."""
+    monkeypatch.setattr(patience, "protocol_class", partial(patience.protocol_class, fast=fast))
+    pair = certificate(tmp_path, "site3.example")
+    trust = ssl.create_default_context(cafile=pair[0])
+
+    def knock(port: int, request: bytes, answer: bytes) -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as link,
+        ):
+            link.sendall(request)
+            assert link.recv(len(answer)) == answer
+
+    async def run() -> None:
+        agent = Agent("agent1", ALONE, MemoryStore())
+        async with agent, await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
+            port = int(service.url.rpartition(":")[2])
+            before = tls_connections()
+            whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            for _ in range(5):
+                await asyncio.to_thread(knock, port, whole[:-2], b"")
+                await asyncio.to_thread(knock, port, whole, b"HTTP/1.1 200")
+            await until(lambda: tls_connections() <= before)
+
+    with without_garbage_collection():
+        asyncio.run(run())
 
 
 def test_a_certificate_is_renewed_while_it_runs(

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import filelock
 
+from fedbandits.common.files import others_have_access
 from fedbandits.live.records import Changes, Identity, Saved
 
 from . import format as form
@@ -132,6 +133,7 @@ class Journal:
                     raise corrupt(self.path, fault)
                 content = read_journal(self.path)
                 _check_same(self.path, content, identity, seed)
+                _check_private(self.path)
                 self._connection = connection = _writing(self.path)
                 # Runs also without `close`, because SQLite deletes the log with the connection.
                 self._end = weakref.finalize(self, _end, connection, self.path)
@@ -225,6 +227,17 @@ def _check_same(path: Path, content: form.Content, identity: Identity, seed: byt
         raise OtherJournalError(
             f"{path} began with another seed; leave the seed out to go on with it, or give a new "
             "file to start anew"
+        )
+
+
+def _check_private(path: Path) -> None:
+    """Reject a journal that every user of the machine may read or write."""
+    files = (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm")))
+    public = [str(file) for file in files if file.exists() and others_have_access(file)]
+    if public:
+        raise JournalError(
+            f"every user of this machine has access to {' '.join(public)}, and a journal holds the "
+            f"seed of all choices: chmod 600 {' '.join(public)}"
         )
 
 

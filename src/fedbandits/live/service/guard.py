@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
+
+from fedbandits.live.log_limit import limited_logger
 
 from .answers import JSON, GoneError, answer
 from .bearer import shown
@@ -16,7 +17,7 @@ from .refusals import Failure, RefusalError, refusal
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_log = logging.getLogger("fedbandits.live.service")
+_log = limited_logger("fedbandits.live.service")
 
 WITH_TOKEN = Rate(each=5_000, all=10_000)
 WITHOUT = Rate(each=50, all=200)

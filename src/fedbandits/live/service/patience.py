@@ -57,6 +57,12 @@ class Patience(Protocol):
         if len(self.connections) > self.most:
             self._make_room()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Free the buffers of the connection at once: uvicorn's objects refer to each other."""
+        super().connection_lost(exc)
+        joining: Any = self.transport
+        joining.release()
+
     def data_received(self, data: bytes) -> None:
         """After a pause the next request begins with its first byte."""
         if self.timeout_keep_alive_task is not None:
