@@ -11,13 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Literal, Protocol
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
-
-if TYPE_CHECKING:
-    from fedbandits.algorithms.base import Leaf
 
 
 class Attack(Protocol):
@@ -27,16 +24,16 @@ class Attack(Protocol):
         """What is sent in round t of a leaf whose true value is x, `[M, R]`, low being good."""
 
 
-def tell(attack: Attack, leaf: Leaf, x: Array, t: Array) -> Array:
+def lie_about(attack: Attack, attracts: Literal["low", "high"], x: Array, t: Array) -> Array:
     """Return the lie about a leaf of a message, in the direction that attracts others.
 
     Args:
         attack: the lie.
-        leaf: says whether low or high values attract others.
+        attracts: which values of the leaf attract others.
         x: the true value, `[M, R]`.
         t: the round.
     """
-    return attack.lie(x, t) if leaf.attracts == "low" else -attack.lie(-x, t)
+    return attack.lie(x, t) if attracts == "low" else -attack.lie(-x, t)
 
 
 @dataclass(frozen=True)

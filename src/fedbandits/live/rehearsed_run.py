@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.arrays import sample
-from fedbandits.attacks import Attack, tell
+from fedbandits.attacks import Attack, lie_about
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses
 
@@ -194,7 +194,7 @@ class _Stage:
         def shown() -> Values:
             t = np.int64(max(self.now[v], 1))
             return {
-                name: tell(attack, leaves[name], value[:, None], t)[:, 0]
+                name: lie_about(attack, leaves[name].attracts, value[:, None], t)[:, 0]
                 for name, value in truth().items()
             }
 
