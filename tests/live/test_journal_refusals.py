@@ -23,7 +23,7 @@ from fedbandits.live.journal.errors import (
 )
 from fedbandits.live.journal.format import VERSION, Content, named, seal
 from fedbandits.live.journal.reading import contradiction
-from fedbandits.live.records import Changes, Identity, Saved, StateRecord, TicketRecord
+from fedbandits.live.records import Changes, Identity, LossRecord, Saved, StateRecord, TicketRecord
 
 from .journals import ARMS, SEED, identity, member, opened, play, played_journal
 
@@ -365,6 +365,11 @@ def state(rounds: int, observed: int, expired: int = 0) -> StateRecord:
         (state(1, 0), [msgspec.structs.replace(OPEN, would=3)], "none of 3"),
         (state(2, 1), [OPEN, msgspec.structs.replace(CLOSED, event="x")], "lacks its probability"),
         (state(2, 0), [OPEN, CLOSED], "0 observed"),
+        (
+            msgspec.structs.replace(state(2, 2), losses=LossRecord(0.0, 0.0, False, bytes(8))),
+            [],
+            "sums of losses are not those of 3 arms",
+        ),
     ],
 )
 def test_contradictions(kept: StateRecord | None, tickets: list[TicketRecord], why: str) -> None:

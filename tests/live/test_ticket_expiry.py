@@ -43,9 +43,10 @@ def opened(loss: float | None = None, tickets: int = MANY) -> tuple[Member, list
 def test_a_commit_closes_one_slice_at_most() -> None:
     one, _ = opened()
     sizes = []
-    while one.overdue(60.0):
+    more = True
+    while more:
         for _ in range(3):
-            one.expire(60.0)
+            more = one.expire(60.0)
         one.choose(60.0)
         sizes.append(len(one.changes().tickets))
     assert sizes == [SLICE + 1] * 5 + [7 + 1]
@@ -58,8 +59,7 @@ def test_an_overdue_ticket_is_refused_before_its_slice() -> None:
         with pytest.raises(ExpiredTicketError, match=f"{ticket}' has expired"):
             one.observe(ticket, 0.5, 60.0)
     assert one.open_tickets == MANY - SLICE
-    while one.overdue(60.0):
-        one.expire(60.0)
+    while one.expire(60.0):
         one.changes()
     with pytest.raises(ExpiredTicketError, match=f"{ids[-1]}' has expired"):
         one.observe(ids[-1], 0.5, 60.0)
@@ -71,8 +71,7 @@ def test_slices_end_in_the_state_of_one_step(
     loss: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sliced, _ = opened(loss)
-    while sliced.overdue(60.0):
-        sliced.expire(60.0)
+    while sliced.expire(60.0):
         sliced.changes()
     monkeypatch.setattr("fedbandits.live.member.SLICE", 2 * MANY)
     whole, _ = opened(loss)

@@ -333,4 +333,7 @@ def status(
         return
     for line in live_tables.status_lines(found):
         say(line)
-    terminal().print(live_tables.neighbours_table(found))
+    console = terminal()
+    if (losses := live_tables.losses_table(found)) is not None:
+        console.print(losses)
+    console.print(live_tables.neighbours_table(found))

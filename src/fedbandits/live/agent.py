@@ -178,10 +178,11 @@ class Agent:
             raise TypeError("observe takes a loss or a reward, one of the two")
         value = reward if loss is None else loss
         scaled = self._range.loss(value, reward=loss is None)
-        return self._observe(ticket.id if isinstance(ticket, Ticket) else ticket, scaled)
+        name = ticket.id if isinstance(ticket, Ticket) else ticket
+        return self._observe(name, scaled, reward=loss is None)
 
-    async def _observe(self, ticket: str, loss: Any) -> None:
-        self._running().observe(ticket, loss, self._now())
+    async def _observe(self, ticket: str, loss: Any, *, reward: bool) -> None:
+        self._running().observe(ticket, loss, self._now(), reward=reward)
         await self._saved()
 
     @property
@@ -267,6 +268,7 @@ class Agent:
             authority_expires=self.expiries and self.expiries.authority,
             epsilon=self.epsilon,
             baseline=self.baseline,
+            losses=member.losses.means(now, self._range, self._responses),
         )
 
     @property
@@ -477,10 +479,9 @@ class Agent:
 
     def _changes(self, member: Member) -> Changes:
         """Return the next commit; each closes one slice of the tickets whose time is over."""
-        now = self._now()
-        member.expire(now)
+        more = member.expire(self._now())
         changes = member.changes()
-        if member.overdue(now) and self._loop is not None and self._commit is not None:
+        if more and self._loop is not None and self._commit is not None:
             self._loop.call_soon(self._commit.post, ())  # after other calls have had their turn
         return changes
 

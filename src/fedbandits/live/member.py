@@ -18,6 +18,7 @@ from fedbandits.arrays import sample
 from fedbandits.common.checks import did_you_mean
 
 from .ledger import AHEAD, Edge, Ledger, fresh_edge, owns
+from .loss_sums import LossSums
 from .messages import LARGEST, Format, Message, Values, Vector, encode, game_hash, packed
 from .observations import (
     ConflictingObservationError,
@@ -113,6 +114,7 @@ class Member:
         self.book = TicketBook(name, saved.tickets, now)
         self._learnt = False
         self._slice = SLICE
+        self.losses = LossSums(len(arms), saved.state.losses if saved.state else None)
         self._restore(saved)
         self.adopt(agents, neighbours, algorithm)
 
@@ -171,7 +173,7 @@ class Member:
         self._learnt = True
         return self._ticket(record)
 
-    def observe(self, ticket: str, loss: Any, now: float) -> None:
+    def observe(self, ticket: str, loss: Any, now: float, *, reward: bool = False) -> None:
         """Learn from the loss of a choice; the same again changes nothing.
 
         Args:
@@ -179,6 +181,7 @@ class Member:
             loss: of the arm played, in [0, 1]; of all arms, by name or in order, where the
                 algorithm takes full information (of those allowed then, by name).
             now: seconds since 1970.
+            reward: whether the application observed a reward.
         """
         self.expire(now)
         record = self.book.open.get(ticket)
@@ -191,12 +194,22 @@ class Member:
         if self._responses is not None:  # from here on nobody knows the loss
             losses = np.array([self._responses.bit(losses.item())])
         self.observed += 1
+        known = {record.arm: losses[0]}
+        if self.algorithm.feedback == "full":
+            known = {i: loss for i, loss in enumerate(losses) if i not in record.absent}
+        self.losses.add(record.arm, known, now, reward=reward)
         self._learn(record, losses, "observed")
 
-    def expire(self, now: float) -> None:
-        """Close tickets whose time is over, the oldest first; at most `SLICE` for one commit."""
-        oldest = itertools.islice(self.book.open.values(), self._slice)
-        for record in list(itertools.takewhile(lambda each: self._over(each, now), oldest)):
+    def expire(self, now: float) -> bool:
+        """Close tickets whose time is over, the oldest first; at most `SLICE` for one commit.
+
+        Returns:
+            Whether the time of other tickets is over too.
+        """
+        if self.expiry.after is None:
+            return False
+        first = itertools.islice(self.book.open.values(), self._slice)
+        for record in list(itertools.takewhile(lambda each: self._over(each, now), first)):
             self._slice -= 1
             self.expired += 1
             if self.expiry.loss is None:
@@ -208,9 +221,6 @@ class Member:
                     charged = self._responses.expected(charged)
                 loss = np.full(len(self.arms) if full else 1, charged)
                 self._learn(record, loss, "expired")
-
-    def overdue(self, now: float) -> bool:
-        """Return whether there are tickets that `expire` closes after the next commit."""
         oldest = next(iter(self.book.open.values()), None)
         return oldest is not None and self._over(oldest, now)
 
@@ -515,7 +525,9 @@ class Member:
             for name, array in zip(self._state._fields, arrays, strict=True)
         }
         inputs, maxima = packed(self.ledger.inputs), packed(self.ledger.maxima)
-        return StateRecord(self.rounds, self.observed, self.expired, fields, inputs, maxima)
+        return StateRecord(
+            self.rounds, self.observed, self.expired, fields, inputs, maxima, self.losses.record()
+        )
 
 
 def message_format(algorithm: AnyAlgorithm, state: Any, arms: tuple[str, ...]) -> Format:

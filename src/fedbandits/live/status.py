@@ -34,6 +34,47 @@ class Neighbour(msgspec.Struct, frozen=True):
     no_link: str | None
 
 
+class LossWindow(msgspec.Struct, frozen=True):
+    """Mean losses over a window of time.
+
+    Attributes:
+        since: its beginning, in seconds since 1970.
+        observed: observations in it.
+        loss: mean loss of the arms played, in the units of the application; None without one.
+        reward: the same as a reward: low + high - loss.
+        arm_observed: observations that tell an arm's loss, in the order of the arms: of the rounds
+            in which it was played, or of all with full information.
+        arm_loss: their mean by arm; None without one.
+    """
+
+    since: float
+    observed: int
+    loss: float | None
+    reward: float | None
+    arm_observed: tuple[int, ...]
+    arm_loss: tuple[float | None, ...]
+
+
+class MeanLosses(msgspec.Struct, frozen=True):
+    """Observed losses, on average. Expired tickets are not among them.
+
+    Attributes:
+        low: the smallest loss or reward there can be.
+        high: the largest.
+        rewards: whether the last observation was a reward.
+        noise: with epsilon, the standard error of an estimate from one noisy bit at most; from n
+            bits it is smaller by the square root of n. None without epsilon.
+        windows: `hour`, `day` and `week`: the current one (UTC) and the one before; `all`: since
+            the first observation.
+    """
+
+    low: float
+    high: float
+    rewards: bool
+    noise: float | None
+    windows: dict[str, LossWindow]
+
+
 class Status(msgspec.Struct, frozen=True):
     """An agent at one moment.
 
@@ -64,6 +105,7 @@ class Status(msgspec.Struct, frozen=True):
         epsilon: ε per round for the losses of this agent (event level), even if all others collude;
             arms are public. None for no guarantee.
         baseline: The arm that an apprentice plays in every round; none if the agent plays freely.
+        losses: Observed losses on average; none before the first observation.
     """
 
     name: str
@@ -88,3 +130,4 @@ class Status(msgspec.Struct, frozen=True):
     authority_expires: float | None
     epsilon: float | None
     baseline: str | None
+    losses: MeanLosses | None

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fedbandits.live.loss_sums import record_size
 from fedbandits.live.records import EdgeRecord, Saved, StateRecord, TicketRecord
 
 from .errors import (
@@ -194,6 +195,8 @@ def contradiction(saved: Saved, arms: int) -> str | None:
             return f"the ticket of round {ticket.round} was not drawn from {arms} arms"
         if ticket.status != "open" and ticket.event and len(ticket.p) != 8:
             return f"the closed ticket of round {ticket.round} lacks its probability"
+    if state.losses is not None and len(state.losses.sums) != record_size(arms):
+        return f"its sums of losses are not those of {arms} arms"
     closed = state.observed + state.expired
     waiting = sum(ticket.status == "open" for ticket in saved.tickets)
     if closed + waiting != state.rounds or len(saved.tickets) - waiting > closed:
