@@ -161,6 +161,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
         "authority_expires": None,
         "epsilon": None,
         "baseline": None,
+        "losses": None,
     }
     return Status(**usual | changes)
 

@@ -10,12 +10,15 @@ import msgspec
 
 from fedbandits.common.version import __version__
 from fedbandits.config.schema import arguments_of
-from fedbandits.live.status import Neighbour, Status
+from fedbandits.live.status import LossWindow, MeanLosses, Neighbour, Status
 
 from .bodies import Choose, Chosen, Health, Observe, Observed
 from .refusals import KINDS, Failure
 
-BODIES = (Choose, Chosen, Observe, Observed, Status, Neighbour, Health, Failure)
+BODIES = (
+    *(Choose, Chosen, Observe, Observed, Health, Failure),
+    *(Status, Neighbour, MeanLosses, LossWindow),
+)
 
 _BEFORE = ("cross_site", "misdirected", "too_many", "internal")
 """Kinds of refusals that every path may respond with."""
