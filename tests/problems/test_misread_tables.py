@@ -13,6 +13,12 @@ import pytest
 import fedbandits as fb
 
 
+def column(value: Any) -> pd.Series[Any]:
+    """One value in all 48 rows."""
+    values: Any = [value] * 48
+    return pd.Series(values)
+
+
 def table(rounds: int = 12) -> pd.DataFrame:
     """Losses 0, 0.25, ..., 1 and again: by time, agent and arm."""
     rows = [(t, v, i) for t in range(1, rounds + 1) for v in "ab" for i in "xy"]
@@ -35,8 +41,8 @@ def test_categories_of_numbers_are_numbers() -> None:
 
 def test_dates_of_arrow() -> None:
     days = pd.Series(pd.date_range("2024-01-01", periods=12).repeat(4).date)
-    frame = table().assign(time=days.astype("date32[day][pyarrow]").to_numpy(dtype=object))
-    arrow = table().assign(time=days.astype("date32[day][pyarrow]").array)
+    frame = table().assign(time=days)
+    arrow = frame.astype({"time": "date32[pyarrow]"})
     np.testing.assert_array_equal(make(arrow).dates, make(frame).dates)
     assert losses(arrow) == losses(table())
 
@@ -82,9 +88,15 @@ def test_other_separators(tmp_path: Path, separator: str) -> None:
             table().assign(time=[1] * 4 + ["2"] * 44),
             "time is a number in some rows, such as 1, but not in others, such as '2'",
         ),
-        (table().assign(time=[[1]] * 48), r"time in row 0 \(counted from 0\) is \[1\]; expected a"),
-        (table().assign(arm=[{"x"}] * 48), r"arm in row 0 \(counted from 0\) is \{'x'\}; expected"),
-        (table().assign(loss=0.5 + 1j), "loss holds complex128, not real numbers"),
+        (
+            table().assign(time=column([1])),
+            r"time in row 0 \(counted from 0\) is \[1\]; expected a",
+        ),
+        (
+            table().assign(arm=column({"x"})),
+            r"arm in row 0 \(counted from 0\) is \{'x'\}; expected",
+        ),
+        (table().assign(loss=column(0.5 + 1j)), "loss holds complex128, not real numbers"),
         (table().assign(loss=pd.Timestamp("2024-01-01")), r"loss holds datetime64\[.s\], not real"),
         (table().assign(loss=pd.Timedelta("1h")), r"loss holds timedelta64\[.s\], not real"),
     ],
