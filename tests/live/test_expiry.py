@@ -15,9 +15,11 @@ import pytest
 
 from fedbandits.cli.live_tables import status_lines
 from fedbandits.live import Agent, Federation, MemoryStore
+from fedbandits.live.agent_file import ServiceSection
 from fedbandits.live.client import Client
 from fedbandits.live.expiry import DAY, Expiries, ExpiryWatch
 from fedbandits.live.keys import expires, make_authority, make_member
+from fedbandits.live.observations import Range
 from fedbandits.live.service.metrics import Metrics
 from fedbandits.live.site import Site, run_site
 from fedbandits.networks import path
@@ -105,7 +107,7 @@ def test_a_site_tells_when_its_certificates_expire(
     folder = keys(tmp_path / "keys", member=9.5, name="agent1")
     part = Federation(["a", "b"], path(1)).part("agent1")
     token = tmp_path / "token"
-    site = Site(part, tmp_path / "a.db", folder, 0.0, 1.0, "127.0.0.1:0", token, False, None)
+    site = Site(part, tmp_path / "a.db", folder, Range(0.0, 1.0), ServiceSection(), token)
     found: list[Any] = []
 
     def ask(url: str, route: str) -> Any:
