@@ -1,4 +1,4 @@
-"""Importing the package loads NumPy only; everything heavy waits until it is needed."""
+"""Importing the package loads nothing but itself; everything heavy waits until it is needed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,42 @@ def loaded_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_import_loads_numpy_only() -> None:
-    loaded = loaded_after("import fedbandits")
+def test_import_loads_nothing_else() -> None:
+    """So the command answers Ctrl-C from its first moment on."""
+    assert not loaded_after("import fedbandits") & {"numpy", *HEAVY.split()}
+
+
+def test_algorithms_load_numpy_only() -> None:
+    loaded = loaded_after("import fedbandits as fb; fb.FedExp3, fb.networks, fb.gossip, fb.live")
     assert "numpy" in loaded
     assert not loaded & set(HEAVY.split())
+
+
+PRESS = """
+import os, signal, sys
+
+class Press:
+    @staticmethod
+    def find_spec(name, path, target=None):
+        if name == {!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Press)
+"""
+
+
+@pytest.mark.parametrize("module", ["fedbandits.cli", "numpy", "typer", "fedbandits.cli.tune"])
+def test_ctrl_c_while_the_command_loads_ends_in_a_line(tmp_path: Path, module: str) -> None:
+    """It is pressed where a module is about to be imported."""
+    (tmp_path / "sitecustomize.py").write_text(PRESS.format(module))
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = subprocess.run(
+        [sys.executable, "-m", "fedbandits", "list"],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
 
 
 def test_sweeps_load_what_they_need_when_they_need_it() -> None:

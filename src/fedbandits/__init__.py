@@ -6,48 +6,47 @@ over everyone, and none hands out its raw arms or losses.
 
     simulate(problem, algorithm, gossip, runs=10, seed=0) -> Result
 
-Importing the package loads NumPy only; JAX and the rest are loaded when first needed.
+Importing the package loads nothing but itself: each name is imported when it is first used.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from . import attacks, gossip, live, networks, privacy, problems, schedules
-from .algorithms import (
-    REGISTRY,
-    AcceleratedFedExp3,
-    Algorithm,
-    BlockGossip,
-    DelayedFTRL,
-    Exp3,
-    Exp3Coop,
-    FedExp3,
-    FedFTRL,
-    FedHedge,
-    GossipUCB,
-    HeldFedExp3,
-    Leaf,
-    LinearBlockGossip,
-    PrivateFedExp3,
-    Setting,
-    SharingFedExp3,
-    TrackingFedExp3,
-    Uniform,
-)
 from .common import extras as extras  # names what is missing, from the start
 from .common import forks as forks  # watches from the start
 from .common.version import __version__ as __version__
-from .gossip import acceleration as accelerated
-from .gossip.base import Gossip
-from .networks import Network
-from .problems import Problem
 
 if TYPE_CHECKING:
-    from . import tuning
+    from . import attacks, gossip, live, networks, privacy, problems, schedules, tuning
+    from .algorithms import (
+        AcceleratedFedExp3,
+        Algorithm,
+        BlockGossip,
+        DelayedFTRL,
+        Exp3,
+        Exp3Coop,
+        FedExp3,
+        FedFTRL,
+        FedHedge,
+        GossipUCB,
+        HeldFedExp3,
+        Leaf,
+        LinearBlockGossip,
+        PrivateFedExp3,
+        Setting,
+        SharingFedExp3,
+        TrackingFedExp3,
+        Uniform,
+    )
     from .engine.federated import NotFederatedError, check_federated
     from .engine.milestones import Milestone
     from .engine.observing import trajectory
     from .engine.simulate import simulate
+    from .gossip import acceleration as accelerated
+    from .gossip.base import Gossip
+    from .networks import Network
+    from .problems import Problem
     from .results.comparison import Comparison, compare
     from .results.plots import plot
     from .results.result import Result, load
@@ -100,11 +99,13 @@ __all__ = [
 ]
 
 
-# Names that wait until they are asked for, since they need JAX or much else; and where they are.
-_LATER = {
+_HOMES = {
     "Comparison": "results.comparison",
+    "Gossip": "gossip.base",
     "Milestone": "engine.milestones",
+    "Network": "networks",
     "NotFederatedError": "engine.federated",
+    "Problem": "problems",
     "Result": "results.result",
     "check_federated": "engine.federated",
     "compare": "results.comparison",
@@ -114,18 +115,23 @@ _LATER = {
     "simulate": "engine.simulate",
     "trajectory": "engine.observing",
 }
-_MODULES_LATER = {"bounds": "theory.bounds", "tuning": "tuning"}
+"""The modules of names; those of algorithms are in `algorithms`."""
+
+_ALIASES = {"accelerated": "gossip.acceleration", "bounds": "theory.bounds"}
+"""The modules of modules that go by a shorter name."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f".{_LATER[name]}", __name__), name)
-    if name in _MODULES_LATER:
-        return import_module(f".{_MODULES_LATER[name]}", __name__)
-    if name in REGISTRY:  # registered, and not imported above for those who read and check types
-        return REGISTRY[name]
+    if name in _ALIASES or find_spec(f"{__name__}.{name}") is not None:
+        return import_module(f".{_ALIASES.get(name, name)}", __name__)
+    if not name.startswith("_"):
+        home = import_module(f".{_HOMES.get(name, 'algorithms')}", __name__)
+        if name in _HOMES or name in __all__ or name in home.REGISTRY:
+            return getattr(home, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
+    from .algorithms import REGISTRY
+
     return sorted({*__all__, *REGISTRY, "__version__"})

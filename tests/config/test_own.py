@@ -220,7 +220,7 @@ def test_what_is_no_name(folder: Path, name: str) -> None:
         (
             "class Loose(fb.Algorithm):\n    init = distribution = update = None\n",
             "leaders:Loose",
-            "leaders:Loose is no frozen dataclass; write @dataclass(frozen=True) above it",
+            "leaders:Loose: Loose is no frozen dataclass; write @dataclass(frozen=True) above it",
         ),
         (
             "class FedExp3(FedLeader): ...\n",

@@ -107,7 +107,7 @@ def test_a_site_tells_when_its_certificates_expire(
     folder = keys(tmp_path / "keys", member=9.5, name="agent1")
     part = Federation(["a", "b"], path(1)).part("agent1")
     token = tmp_path / "token"
-    site = Site(part, tmp_path / "a.db", folder, Range(0.0, 1.0), ServiceSection(), token)
+    site = Site(part, tmp_path / "a.db", folder, Range(), ServiceSection(), token)
     found: list[Any] = []
 
     def ask(url: str, route: str) -> Any:

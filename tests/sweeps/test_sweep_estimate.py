@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fedbandits.config.experiment import Experiment
+from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.sweeps import estimate as estimates
 from fedbandits.sweeps import store
 from fedbandits.sweeps.estimate import Cost, estimate
@@ -51,6 +52,32 @@ def test_a_time_for_every_kind_of_batch(
     assert (hasty.seconds, hasty.measured) == (found.seconds, 1)
     assert "12 rounds of 1 of 2 kinds of batches" in str(hasty)
     assert not out.exists()
+
+
+def test_an_error_names_the_cell(tmp_path: Path) -> None:
+    """The engine raises it, which has one game before it and not a sweep."""
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        f"{SMALL_CONFIG.partition('[algorithm]')[0]}\n"
+        '[[algorithm]]\nname = "FedExp3"\n[[algorithm]]\nname = "LinearBlockGossip"\n'
+    )
+    done = call("run", path, "--dry-run")
+    assert done.exit_code == 2
+    assert "LinearBlockGossip needs the arms as vectors" in done.stderr
+    assert done.stderr.endswith("(cell algorithm=LinearBlockGossip)\n")
+
+
+def test_an_error_names_the_cell_within_a_batch(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(cells: Sequence[Any]) -> tuple[Cost, int]:
+        if any(cell.algorithm.learning_rate.value == 0.3 for cell in cells):
+            raise TypeError("no such rate")
+        return Cost(10.0, 1.0, 0.5), 12
+
+    monkeypatch.setattr(estimates, "_measured", measured)
+    with pytest.raises(ConfigError, match=r"^no such rate \(cell .*learning_rate=0\.3.*\)$"):
+        estimate(make_plan(file), tmp_path / "out")
 
 
 def test_what_is_done_is_not_counted(

@@ -78,6 +78,43 @@ def test_one_dimension_for_each_axis(tmp_path: Path) -> None:
     assert np.isnan(data["recommended_arm"][0, 1]).all()
 
 
+ALTERNATIVES = """
+[[algorithm]]
+name = "FedExp3"
+learning_rate = [0.1, 0.3]
+exploration = { name = "power", c = [0.01, 0.02], a = 0.5 }
+
+[[algorithm]]
+name = "Exp3"
+learning_rate = 0.1
+"""
+
+
+@pytest.mark.slow
+def test_parameters_of_alternatives_are_coordinates(tmp_path: Path) -> None:
+    """The axis has one text for each alternative; each parameter that differs has a coordinate."""
+    text = SMALL_CONFIG.partition("[algorithm]")[0] + ALTERNATIVES
+    data = fb.load_experiment(play(tmp_path, "seed=[0, 1]", text=text))
+    assert data["regret"].dims == ("algorithm", "seed", "run", "time")
+    assert data["algorithm"].to_numpy()[-1] == "Exp3(learning_rate=0.1)"
+    for name in ("algorithm.name", "learning_rate", "exploration", "c", "a"):
+        assert data.coords[name].dims == ("algorithm",)
+    assert data["algorithm.name"].to_numpy().tolist() == ["FedExp3"] * 4 + ["Exp3"]
+    assert data["learning_rate"].to_numpy().tolist() == [0.1, 0.1, 0.3, 0.3, 0.1]
+    np.testing.assert_array_equal(data["c"], [0.01, 0.02, 0.01, 0.02, np.nan])
+    assert data["exploration"].to_numpy().tolist() == ["power"] * 4 + [""]
+    both = data.isel(algorithm=slice(4)).set_index(algorithm=["learning_rate", "c"])
+    table = both.final_regret.mean("run").unstack("algorithm")
+    assert table.sizes == {"learning_rate": 2, "c": 2, "seed": 2}
+
+
+def test_one_coordinate_where_nothing_else_differs(tmp_path: Path) -> None:
+    changes = 'algorithm=[{name = "FedExp3"}, {name = "Exp3"}]'
+    data = fb.load_experiment(play(tmp_path, changes))
+    assert data["algorithm"].to_numpy().tolist() == ["FedExp3", "Exp3"]
+    assert "algorithm.name" not in data.coords
+
+
 def test_zipped_parameters_share_a_dimension(tmp_path: Path) -> None:
     text = SMALL_CONFIG + "learning_rate = [0.1, 0.3]\n"
     text += 'exploration = { name = "power", c = [0.01, 0.02], a = 0.5 }\n'

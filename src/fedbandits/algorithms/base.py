@@ -16,7 +16,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+    get_args,
+)
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -57,6 +67,14 @@ class Leaf:
     combine: Combine
     one_hot: bool = False
     attracts: Literal["low", "high"] = "low"
+
+    def __post_init__(self) -> None:
+        for name, valid in (("kind", Kind), ("combine", Combine)):
+            if getattr(self, name) not in get_args(valid):
+                raise ValueError(
+                    f"a leaf's {name} must be one of {', '.join(get_args(valid))}, not "
+                    f"{getattr(self, name)!r}"
+                )
 
 
 class Setting(NamedTuple):
@@ -229,6 +247,28 @@ class Algorithm(ABC, Generic[S]):
 
 
 AnyAlgorithm = Algorithm[Any]
+
+
+def check_class(cls: type[AnyAlgorithm]) -> None:
+    """Reject a class that is no frozen dataclass, or whose `leaves` declare no leaves."""
+    checks.frozen_dataclass(cls)
+    name, example = cls.__name__, '{"z": fb.Leaf("estimate", "average")}'
+    if not isinstance(cls.leaves, Mapping):
+        raise TypeError(
+            f"{name}.leaves must be a mapping from names to leaves, not {cls.leaves!r}; write "
+            f"{example}"
+        )
+    for leaf, declared in cls.leaves.items():
+        if not isinstance(declared, Leaf):
+            raise TypeError(
+                f"{name}.leaves[{leaf!r}] must be a Leaf, not {declared!r}; write leaves = "
+                f"{example}"
+            )
+        if declared.one_hot and declared.combine != "flood":
+            raise ValueError(
+                f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
+                "only what is flooded stays as one agent made it. Leave one_hot out"
+            )
 
 
 def _refuse_arguments(

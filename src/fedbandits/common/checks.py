@@ -61,6 +61,22 @@ def refuse_unknown(owner: str, takes: inspect.Signature, given: Iterable[str]) -
             raise TypeError(f"{owner} has no parameter {name!r}{meant}{there_are}") from None
 
 
+def frozen_dataclass(cls: type) -> None:
+    """Reject a class that is no frozen dataclass.
+
+    Example:
+        >>> frozen_dataclass(int)
+        Traceback (most recent call last):
+            ...
+        TypeError: int is no frozen dataclass; write @dataclass(frozen=True) above it
+    """
+    parameters: Any = getattr(cls, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        raise TypeError(
+            f"{cls.__name__} is no frozen dataclass; write @dataclass(frozen=True) above it"
+        )
+
+
 def did_you_mean(value: Any, names: Iterable[str]) -> str:
     """Which of the names was probably meant, as the end of a sentence.
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, get_origin
 
 from fedbandits import gossip as rules
 from fedbandits import networks as families
-from fedbandits.algorithms.base import Algorithm
-from fedbandits.common import own_modules
+from fedbandits.algorithms.base import Algorithm, check_class
+from fedbandits.common import checks, own_modules
 from fedbandits.common.checks import did_you_mean
 from fedbandits.common.own_modules import OwnError
 from fedbandits.gossip.base import Gossip
@@ -285,8 +285,10 @@ def _check_class(name: str, make: type, kind: Kind) -> None:
     if inspect.isabstract(make):
         missing = ", ".join(sorted(getattr(make, "__abstractmethods__", ())))
         raise OwnError(f"{name} lacks {missing}; write {'them' if ',' in missing else 'it'}")
-    if not (dataclasses.is_dataclass(make) and _frozen(make)):
-        raise OwnError(f"{name} is no frozen dataclass; write @dataclass(frozen=True) above it")
+    try:
+        (check_class if kind.subclass else checks.frozen_dataclass)(make)
+    except (TypeError, ValueError) as error:
+        raise OwnError(f"{name}: {error}") from error
     for field in dataclasses.fields(make):
         if field.name in kind.static and not field.metadata.get("static"):
             raise OwnError(
@@ -307,11 +309,6 @@ def _called_as_rate(make: type) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _frozen(make: type) -> bool:
-    parameters: Any = getattr(make, "__dataclass_params__", None)
-    return bool(parameters and parameters.frozen)
 
 
 def _check_parameters(name: str, make: Make, kind: Kind) -> None:

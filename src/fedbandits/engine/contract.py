@@ -77,7 +77,6 @@ def _checked(
                 f"{name}.message[{leaf!r}] has shape {value.shape}; expected [M, *batch] with "
                 f"batch {batch}"
             )
-    _check_leaves(algorithm)
     dtype = p.dtype
     shape = full if problem.adaptive else (problem.arms, problem.agents)
     losses = jax.ShapeDtypeStruct(shape, dtype)
@@ -98,17 +97,6 @@ def _checked(
         + (_ARM if algorithm.leaves[leaf].one_hot else 0)
         for leaf, value in message.items()
     }
-
-
-def _check_leaves(algorithm: AnyAlgorithm) -> None:
-    """One number of an average is never all of it."""
-    name = type(algorithm).__name__
-    for leaf, declared in algorithm.leaves.items():
-        if declared.one_hot and declared.combine != "flood":
-            raise ValueError(
-                f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
-                "only what is flooded stays as one agent made it. Leave one_hot out"
-            )
 
 
 def _check_first_distribution(algorithm: AnyAlgorithm, problem: Problem, dtype: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from fedbandits.algorithms.base import AnyAlgorithm, Setting
+from fedbandits.algorithms.base import AnyAlgorithm, Setting, check_class
 from fedbandits.attacks import Attack
 from fedbandits.common import checks, interrupts, version
 from fedbandits.common.backend import playing_on
@@ -232,6 +232,8 @@ def check_arguments(
             raise TypeError(
                 f"{name} must be of type {kind.__name__}, not {type(value).__name__}{hint}"
             )
+    checks.frozen_dataclass(type(problem))
+    check_class(type(algorithm))
     if gossip is not None and not isinstance(gossip, Gossip):
         raise TypeError(
             f"gossip must be a Gossip such as fb.gossip.max_degree(network), not "

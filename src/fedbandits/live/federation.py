@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedbandits.algorithms import Algorithm, AnyAlgorithm, FedExp3, Setting
+from fedbandits.algorithms.base import check_class
 from fedbandits.common import checks
 from fedbandits.common.checks import did_you_mean
 from fedbandits.gossip import metropolis
@@ -101,6 +102,7 @@ class Federation:
         _check_members(members, network)
         if not isinstance(self.algorithm, Algorithm):
             raise TypeError(f"algorithm must be one such as fb.FedExp3(), not {self.algorithm!r}")
+        check_class(type(self.algorithm))
         algorithm = self.algorithm.set_up(Setting(len(arms), network.agents, gossip))
         if algorithm.arms_given not in (None, len(arms)):
             raise ValueError(

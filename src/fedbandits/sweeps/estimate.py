@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedbandits.common.describe import canonical
-from fedbandits.config.experiment import Experiment
+from fedbandits.config.experiment import ConfigError, Experiment
 
 from . import store
 from .identity import shape_of
@@ -36,12 +36,14 @@ class Kind(NamedTuple):
     """Batches that one compiled program plays.
 
     Attributes:
-        cells: those of the first of them.
+        titles: names of the cells of the first of them.
+        cells: those cells.
         batches: how many they are, one for each draw of the losses.
         horizon: T.
         numbers: what a round updates: arms × agents × runs × cells.
     """
 
+    titles: Sequence[str]
     cells: Sequence[Experiment]
     batches: int
     horizon: int
@@ -99,7 +101,9 @@ def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
     store.check(folder, manifest, force=force)
     done = set() if force else {cell.hash for cell in store.status(folder, manifest).done}
     traces = {name: store.Trace("", "") for name in plan.hashes if name not in done}
-    batches = [plan.workshop(task.parcel) for task in tasks_of(plan, folder, traces).values()]
+    titles = {name: cell.title for name, cell in zip(plan.hashes, plan.sweep.cells, strict=True)}
+    parcels = [task.parcel for task in tasks_of(plan, folder, traces).values()]
+    batches = [([titles[name] for name in each.hashes], plan.workshop(each)) for each in parcels]
     kinds = _kinds(batches)
     costs, rounds = _costs(kinds)
     return Estimate(
@@ -114,15 +118,15 @@ def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
     )
 
 
-def _kinds(batches: Sequence[Sequence[Experiment]]) -> list[Kind]:
+def _kinds(batches: Sequence[tuple[Sequence[str], Sequence[Experiment]]]) -> list[Kind]:
     """Those with the most to do first."""
     kinds: dict[str, Kind] = {}
-    for cells in batches:
+    for titles, cells in batches:
         first = cells[0]
         key = _kind_of(first, len(cells))
         problem = first.problem
         numbers = problem.arms * problem.agents * first.runs * len(cells)
-        fresh = Kind(cells, 0, problem.horizon, numbers)
+        fresh = Kind(titles, cells, 0, problem.horizon, numbers)
         known = kinds.get(key, fresh)
         kinds[key] = known._replace(batches=known.batches + (first.draws or 1))
     return sorted(kinds.values(), key=lambda kind: -kind.batches * kind.horizon * kind.numbers)
@@ -145,9 +149,22 @@ def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
     for number, kind in enumerate(kinds):
         if costs and time.monotonic() - begun > PATIENCE:
             break
-        costs[number], rounds = _measured(kind.cells)
+        try:
+            costs[number], rounds = _measured(kind.cells)
+        except (ValueError, TypeError) as error:
+            raise _of_a_cell(kind, error) from error
         most = max(most, rounds)
     return costs, most
+
+
+def _of_a_cell(kind: Kind, error: Exception) -> Exception:
+    """Return the error of a batch with the name of the first cell that raises it alone."""
+    for title, cell in zip(kind.titles, kind.cells, strict=True):
+        try:
+            _measured([cell])
+        except (ValueError, TypeError) as alone:
+            return ConfigError(f"{alone} (cell {title})") if title else alone
+    return error
 
 
 def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedbandits.common.describe import label
+from fedbandits.config.expansion import short_names
 from fedbandits.results.dynamic_regret import given_sequence
 from fedbandits.results.result import DIMENSIONS, Result, load
 
@@ -41,7 +42,8 @@ def load_experiment(
 ) -> xr.Dataset:
     """The results of a sweep, with a dimension for each axis beside those of a single result.
 
-    Parameters that are zipped share a dimension, named after the first of them. Cells that are
+    Parameters that are zipped share a dimension, named after the first of them. Where a whole
+    section is swept, each parameter that differs has a coordinate along it. Cells that are
     missing are NaN. Where cells differ in their agents or arms, what is kept for each of these is
     left out, and the attribute `left_out` says so. Rounds have their coordinate `date` where it is
     the same in all cells. With `draws` in the configuration, `draw` is the first of a result's own
@@ -85,6 +87,11 @@ def load_experiment(
     for axis in manifest.axes:
         for name, values in zip(axis.names, zip(*axis.values, strict=True), strict=True):
             coords[name] = (axis.names[0], _coordinate(values))
+    for axis in manifest.axes:
+        within = _within(axis)
+        for path, name in short_names(list(within)).items():
+            free = name if name not in coords and name not in data else path
+            coords[free] = (axis.names[0], _coordinate(within[path]))
     attributes = {
         "config": json.dumps(manifest.config, default=str),
         "version": manifest.version,
@@ -258,13 +265,46 @@ def _stacked(
     return stacked
 
 
+def _within(axis: store.StoredAxis) -> dict[str, list[Any]]:
+    """Return the parameters that differ between the tables of an axis, by path.
+
+    None stands for a parameter that a table does not have. A name that alone differs is left out:
+    it is the axis itself.
+    """
+    found: dict[str, list[Any]] = {}
+    for path, values in zip(axis.paths, zip(*axis.values, strict=True), strict=True):
+        if all(isinstance(value, Mapping) for value in values):
+            differing = dict(_differing(path, values))
+            found |= differing if list(differing) != [f"{path}.name"] else {}
+    return found
+
+
+def _differing(path: str, tables: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the parameters that are not the same in all tables.
+
+    Example:
+        >>> list(_differing("rate", [{"name": "power", "c": 1}, {"name": "power", "c": 2, "a": 3}]))
+        [('rate.c', [1, 2]), ('rate.a', [None, 3])]
+    """
+    for key in dict.fromkeys(key for table in tables for key in table):
+        values = [table.get(key) for table in tables]
+        inside = f"{path}.{key}"
+        if all(isinstance(value, Mapping) for value in values if value is not None):
+            yield from _differing(inside, [value or {} for value in values])
+        elif any(value != values[0] for value in values):
+            yield inside, values
+
+
 def _coordinate(values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    """Numbers as numbers, everything else in words.
+    """Return numbers as numbers and everything else as text; None is NaN, or an empty text.
 
     Example:
         >>> _coordinate((1, 0.5)), _coordinate(({"name": "ring", "agents": 4}, {"name": "star"}))
         (array([1. , 0.5]), array(['ring(agents=4)', 'star'], dtype='<U14'))
+        >>> _coordinate((1, None)), _coordinate(("power", None))
+        (array([ 1., nan]), array(['power', ''], dtype='<U5'))
     """
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return np.asarray(values)
-    return np.asarray([label(value) for value in values])
+    there = [value for value in values if value is not None]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
+        return np.asarray([np.nan if value is None else value for value in values])
+    return np.asarray(["" if value is None else label(value) for value in values])
