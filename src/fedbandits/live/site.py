@@ -197,7 +197,7 @@ async def _serve(agent: Agent, site: Site, asked: ServiceSection) -> Service:
     from .service import serve
     from .service.bearer import token_in, token_of
 
-    read_token = asked.read_token and token_of(asked.read_token)
+    read_token = None if asked.read_token is None else token_of(asked.read_token)
     return await serve(
         agent,
         asked.address,

@@ -13,6 +13,7 @@ import socket
 import ssl
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -114,7 +115,7 @@ def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         {"token": "0123456789abcdef", "read_token": "short"},
     ],
 )
-def test_tokens_that_are_refused(tmp_path: Path, tokens: dict[str, str]) -> None:
+def test_tokens_that_are_refused(tmp_path: Path, tokens: dict[str, Any]) -> None:
     async def run() -> None:
         if "token_file" in tokens:
             tokens["token_file"] = str(tmp_path / "token")

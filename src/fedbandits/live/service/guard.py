@@ -60,7 +60,7 @@ class Guard:
     ) -> None:
         self._app = app
         self._token = token.encode()
-        self._read_token = read_token and read_token.encode()
+        self._read_token = None if read_token is None else read_token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
         self._metrics = metrics
         self._clock = clock
@@ -95,7 +95,7 @@ class Guard:
     def _check(self, scope: Scope, now: float) -> None:
         path = scope["path"]
         trusted = shown(scope["headers"], self._token)
-        reads = bool(self._read_token) and shown(scope["headers"], self._read_token)
+        reads = self._read_token is not None and shown(scope["headers"], self._read_token)
         # The connection is then not the first to go when there are too many.
         scope["state"]["trusted"] = trusted or reads
         # Health is asked for by whoever restarts the agent: a flood must not make it look ill.
