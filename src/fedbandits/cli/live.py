@@ -278,7 +278,7 @@ def status(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Who is there, who is silent, how far apart, and what is recommended.
+    """Show the recommended arm, mean losses, and which neighbours are silent or disagree.
 
     \b
     Example:

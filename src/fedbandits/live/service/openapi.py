@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from fedbandits.common.version import __version__
-from fedbandits.live.status import Status
+from fedbandits.live.status import LossWindow, MeanLosses, Status
 
 from .bodies import Choose, Chosen, Health, Observe, Observed
 from .refusals import KINDS, Failure
 
-BODIES = (Choose, Chosen, Observe, Observed, Status, Health, Failure)
+BODIES = (Choose, Chosen, Observe, Observed, Status, MeanLosses, LossWindow, Health, Failure)
 
 _BEFORE = ("cross_site", "misdirected", "too_many", "internal")
 """What every request may be refused for, a look at health left out that is never too many."""
