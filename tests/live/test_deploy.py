@@ -44,7 +44,7 @@ METRIC = r"\bfedbandits_\w+"
 
 
 def told() -> set[str]:
-    """All that /metrics tells of agents with neighbours, a transport and a baseline, by name."""
+    """Return the names of all metrics of agents with neighbours, a transport and a baseline."""
 
     async def text(epsilon: float | None) -> str:
         shops = Federation(["tea", "coffee"], fb.networks.path(2))

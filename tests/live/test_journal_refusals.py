@@ -368,7 +368,7 @@ def state(rounds: int, observed: int, expired: int = 0) -> StateRecord:
         (
             msgspec.structs.replace(state(2, 2), losses=LossRecord(0.0, 0.0, False, bytes(8))),
             [],
-            "sums of losses are not those of 3 arms",
+            "sums of losses do not fit 3 arms",
         ),
     ],
 )

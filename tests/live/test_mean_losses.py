@@ -76,7 +76,7 @@ def test_a_clock_that_was_ahead_loses_nothing() -> None:
     sums.add(0, {0: 0.5}, MONDAY + WEEK)
     sums.add(0, {0: 0.5}, MONDAY)
     assert {name: counts[0] for name, (_, counts, _) in sums.windows(MONDAY).items()} == {
-        "all": 2, "hour": 2, "day": 2, "week": 2
+        "hour": 2, "day": 2, "week": 2, "all": 2
     }  # fmt: skip
 
 
@@ -187,6 +187,7 @@ def test_with_epsilon_only_noisy_bits_are_summed() -> None:
     flip = 1 / (1 + math.e)
     window = found.windows["all"]
     assert window.loss == pytest.approx(10 * (totals[0] / 2000 - flip) / (1 - 2 * flip))
+    assert found.noise is not None
     assert found.noise == pytest.approx(10 * 0.5 / (1 - 2 * flip))
     assert window.loss is not None
     assert abs(window.loss - 5.0) < 5 * found.noise / math.sqrt(2000)
@@ -239,11 +240,10 @@ def test_the_command_shows_means_by_arm_and_window() -> None:
             return msgspec.to_builtins(agent.status())
 
     table = shown(asyncio.run(work()))
-    assert "mean loss" in table
+    assert "mean loss and number of observations" in table
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if line.strip()}
-    assert rows["observed"] == ["6"] * 4
-    assert rows["played"] == ["0.625"] * 4
-    assert rows["tea"] == ["0.375"] * 4
+    assert rows["played"] == ["0.625", "(6)"] * 4
+    assert rows["tea"] == ["0.375", "(2)"] * 4
     assert rows["coffee"] == ["-"] * 4
     private = shown(asyncio.run(work(epsilon=1.0)))
     assert "estimated from noisy bits" in private

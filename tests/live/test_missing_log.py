@@ -138,7 +138,7 @@ def crashes(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Crash]
         found.append(Crash(path.read_bytes(), log, acknowledged[0]))
 
     def traced(address: str | Path, **options: Any) -> sqlite3.Connection:
-        connection = connect(address, **options)
+        connection: sqlite3.Connection = connect(address, **options)
         if "mode=rw" in str(address):
             snapshot("")
             connection.set_trace_callback(snapshot)

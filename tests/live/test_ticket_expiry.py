@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ class Counting(MemoryStore):
         await super().write(changes)
 
 
-def started(store: Counting, work: Callable[[Agent], Any]) -> None:
+def started(store: Counting, work: Callable[[Agent], Awaitable[None]]) -> None:
     """Run an agent that starts with overdue tickets in its store."""
 
     async def run() -> None:
@@ -102,7 +102,7 @@ def started(store: Counting, work: Callable[[Agent], Any]) -> None:
                 "agent1",
                 federation(),
                 store,
-                clock=lambda begin=begin: begin,
+                clock=partial(float, begin),
                 chance=random.Random(1),
             )
             async with agent:
@@ -120,7 +120,7 @@ def started(store: Counting, work: Callable[[Agent], Any]) -> None:
 
 @pytest.mark.parametrize("delay", [0.0, 0.01])
 def test_calls_are_answered_between_slices(delay: float) -> None:
-    """Also where a store never waits, and so gives the event loop no turn of its own."""
+    """Also if the store never suspends its caller."""
     store = Counting(delay)
 
     async def work(agent: Agent) -> None:

@@ -316,7 +316,7 @@ def status(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Print the status of an agent and of its neighbours.
+    """Show the recommended arm, mean losses, and silent or disagreeing neighbours.
 
     \b
     Example:

@@ -110,7 +110,6 @@ def losses_table(found: Mapping[str, Any]) -> Group | None:
     windows = losses["windows"]
     table = empty_table("", *windows)
     table.add_row("since", *(_utc(window["since"]) for window in windows.values()))
-    table.add_row("observed", *(f"{window['observed']:,}" for window in windows.values()))
     counts = [[window["observed"], *window["arm_observed"]] for window in windows.values()]
     means = [[window["loss"], *window["arm_loss"]] for window in windows.values()]
     # The arms with the most observations.
@@ -118,11 +117,13 @@ def losses_table(found: Mapping[str, Any]) -> Group | None:
     for row in (0, *sorted(rows)):
         cells = [_mean(losses, of[row], n[row]) for of, n in zip(means, counts, strict=True)]
         table.add_row(found["arms"][row - 1] if row else "played", *cells)
-    noisy = "" if losses["noise"] is None else ", estimated from noisy bits (± standard error)"
+    of = "and number of observations; times in UTC"
+    if losses["noise"] is not None:
+        of = "estimated from noisy bits, ± standard error; times in UTC"
     what = "reward" if losses["rewards"] else "loss"
     more = f"the {LISTED} arms observed most; --json has all"
     note = more if len(found["arms"]) > LISTED else ""
-    return titled(f"mean {what}, times in UTC{noisy}", table, note)
+    return titled(f"mean {what} {of}", table, note)
 
 
 def _mean(losses: Mapping[str, Any], loss: float | None, count: int) -> str:
@@ -130,8 +131,9 @@ def _mean(losses: Mapping[str, Any], loss: float | None, count: int) -> str:
     if loss is None:
         return "-"
     mean = losses["low"] + losses["high"] - loss if losses["rewards"] else loss
-    noise = "" if losses["noise"] is None else f" ± {losses['noise'] / count**0.5:.2g}"
-    return f"{mean:.4g}{noise}"
+    if losses["noise"] is None:
+        return f"{mean:.4g} ({count:,})"
+    return f"{mean:.4g} ± {losses['noise'] / count**0.5:.2g}"
 
 
 def _utc(time: float) -> str:

@@ -76,23 +76,24 @@ class LossSums:
     def total(self) -> Vector:
         """Counts and sums since the first observation: of the arms played, then by arm."""
         self._sum_up(self._until)
-        return self._sums[0]
+        total: Vector = self._sums[0]
+        return total
 
     def windows(self, now: float) -> dict[str, tuple[float, Vector, Vector]]:
         """Return for each window its beginning, and counts and sums of losses.
 
-        Counts and sums are those of the arms played, then those by arm.
+        The first count and the first sum cover the arms played; the others cover one arm each.
 
         Args:
             now: seconds since 1970.
         """
         self._sum_up(now)
-        found = {"all": (self._since, *self._sums[0])}
+        found = {}
         for i, (name, seconds) in enumerate(WINDOWS.items()):
             before = (_period(self._until, seconds) - 1) * seconds + _MONDAY
             both = self._sums[1 + i] + self._sums[1 + len(WINDOWS) + i]
             found[name] = (max(before, self._since), *both)
-        return found
+        return found | {"all": (self._since, *self._sums[0])}
 
     def means(self, now: float, scale: Range, noisy: Responses | None) -> MeanLosses | None:
         """Return what operators see; None before the first observation.

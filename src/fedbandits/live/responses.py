@@ -58,7 +58,7 @@ class Responses:
     @property
     def noise(self) -> float:
         """The largest standard deviation of `estimate` from one bit."""
-        return 2 ** (BITS - 1) / (2**BITS - 2 * self._flips)
+        return float(Fraction(1 << BITS, 2 * ((1 << BITS) - 2 * self._flips)))
 
     def estimate(self, bits: float) -> float:
         """Return the unbiased estimate of a mean loss from a mean of bits; it may leave [0, 1].
@@ -68,7 +68,7 @@ class Responses:
             >>> round(one.estimate(one.expected(0.25)), 9)
             0.25
         """
-        return (bits - self._flips / 2**BITS) * 2 * self.noise
+        return (bits - self._flips / (1 << BITS)) * 2 * self.noise
 
 
 class Rehearsed(Responses):

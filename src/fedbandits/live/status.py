@@ -38,13 +38,14 @@ class LossWindow(msgspec.Struct, frozen=True):
     """Mean losses over a window of time.
 
     Attributes:
-        since: its beginning, in seconds since 1970.
-        observed: observations in it.
-        loss: mean loss of the arms played, in the units of the application; None without one.
-        reward: the same as a reward: low + high - loss.
-        arm_observed: observations that tell an arm's loss, in the order of the arms: of the rounds
-            in which it was played, or of all with full information.
-        arm_loss: their mean by arm; None without one.
+        since: The beginning of the window, in seconds since 1970.
+        observed: Number of observations.
+        loss: The mean loss of the arms played, in the units of the application; none without
+            observations.
+        reward: The same as a reward, which is low + high - loss.
+        arm_observed: Number of observations of each arm's loss, in the order of the arms: the
+            rounds in which the arm was played, or with full information all rounds with that arm.
+        arm_loss: The mean of these losses for each arm; none without observations.
     """
 
     since: float
@@ -56,16 +57,16 @@ class LossWindow(msgspec.Struct, frozen=True):
 
 
 class MeanLosses(msgspec.Struct, frozen=True):
-    """Observed losses, on average. Expired tickets are not among them.
+    """Mean observed losses. Expired tickets are not observations.
 
     Attributes:
-        low: the smallest loss or reward there can be.
-        high: the largest.
-        rewards: whether the last observation was a reward.
-        noise: with epsilon, the standard error of an estimate from one noisy bit at most; from n
+        low: The smallest possible loss or reward.
+        high: The largest possible loss or reward.
+        rewards: Whether the last observation was a reward.
+        noise: With epsilon, the largest standard error of an estimate from one noisy bit. With n
             bits it is smaller by the square root of n. None without epsilon.
-        windows: `hour`, `day` and `week`: the current one (UTC) and the one before; `all`: since
-            the first observation.
+        windows: The windows by name. `hour`, `day` and `week` hold the current one (UTC) and the
+            one before; `all` holds everything since the first observation.
     """
 
     low: float

@@ -90,16 +90,16 @@ def test_mean_losses_by_arm_and_window(visit: Open, service: Service) -> None:
     )
     rows = page.locator("#losses-rows tr")
     expect(rows).to_have_text(
-        ["Observations01,200", "Played–1.75", "tea–2.5", "coffee––", "cocoa–1.6"]
+        ["Played–1.75 (1,200)", "tea–2.5 (200)", "coffee––", "cocoa–1.6 (1,000)"]
     )
     assert page.evaluate("document.scrollingElement.scrollWidth") == 390
     rewards = msgspec.structs.replace(LOSSES, rewards=True)
     service.event = status(losses=rewards, time=1.7e9 + 100 * 86400)
     expect(page.locator("#losses-title")).to_have_text("Mean reward")
-    expect(rows.nth(1)).to_have_text("Played–4.25")
+    expect(rows.nth(0)).to_have_text("Played–4.25 (1,200)")
     expect(page.locator("#losses-windows th").last).to_have_text("Allsince 2023-11-14")
     service.event = status(losses=msgspec.structs.replace(LOSSES, noise=4.0), baseline="tea")
-    expect(rows.nth(2)).to_have_text("tea–2.5 ± 0.283")
+    expect(rows.nth(1)).to_have_text("tea–2.5 ± 0.283")
     expect(page.locator("#losses-note")).to_contain_text("noisy bits")
     expect(page.locator("#losses-note")).to_contain_text("This apprentice plays tea each time")
 

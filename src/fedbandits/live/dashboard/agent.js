@@ -168,9 +168,10 @@ function showLosses({ losses, arms, time, baseline }) {
   const { low, high, rewards, noise } = losses;
   const windows = Object.entries(losses.windows);
   setText(byId("losses-title"), rewards ? "Mean reward" : "Mean loss");
-  const notes = ["A column begins with the hour, day or week (UTC) before the current one."];
+  const notes = [noise === null ? "In brackets: observations."
+    : "Estimated from noisy bits: ± is a standard error, and an estimate may leave the range."];
+  notes.push("A column begins with the hour, day or week (UTC) before the current one.");
   if (baseline) notes.push(`This apprentice plays ${baseline} each time.`);
-  if (noise !== null) notes.push("Estimated from noisy bits: ± is a standard error, and an estimate may leave the range.");
   setText(byId("losses-note"), notes.join(" "));
   const titles = ["Arm", ...windows.map(([name]) => name[0].toUpperCase() + name.slice(1))];
   const heads = keyed(byId("losses-windows"), titles, (title) =>
@@ -181,13 +182,11 @@ function showLosses({ losses, arms, time, baseline }) {
   const mean = (loss, observed) => {
     if (loss == null) return format.NOTHING;
     const value = format.measure(rewards ? low + high - loss : loss);
-    return noise === null ? value : `${value} ± ${format.measure(noise / Math.sqrt(observed))}`;
+    if (noise === null) return `${value} (${format.count(observed)})`;
+    return `${value} ± ${format.measure(noise / Math.sqrt(observed))}`;
   };
   const all = windows.map(([, window]) => window);
-  const shown = {
-    "r observed": ["Observations", ...all.map((one) => format.count(one.observed))],
-    "r played": ["Played", ...all.map((one) => mean(one.loss, one.observed))],
-  };
+  const shown = { played: ["Played", ...all.map((one) => mean(one.loss, one.observed))] };
   arms.forEach((arm, i) => {
     shown[`a ${arm}`] = [arm, ...all.map((one) => mean(one.arm_loss[i], one.arm_observed[i]))];
   });

@@ -196,7 +196,7 @@ def contradiction(saved: Saved, arms: int) -> str | None:
         if ticket.status != "open" and ticket.event and len(ticket.p) != 8:
             return f"the closed ticket of round {ticket.round} lacks its probability"
     if state.losses is not None and len(state.losses.sums) != record_size(arms):
-        return f"its sums of losses are not those of {arms} arms"
+        return f"its sums of losses do not fit {arms} arms"
     closed = state.observed + state.expired
     waiting = sum(ticket.status == "open" for ticket in saved.tickets)
     if closed + waiting != state.rounds or len(saved.tickets) - waiting > closed:
