@@ -4,7 +4,13 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 READY := .venv/.ready
 
-.PHONY: reproduce test lint types unit quick wheel docs docs-check pages beyond bench bench-compare constraints clean
+# `pip install '.[sim]'` replaces the library in .venv by a copy without ratings. The environment is
+# then set up again. pip's own record says whether the library is used from this folder.
+ifeq ($(shell grep -ls '"editable": *true' .venv/lib/python*/site-packages/fedbandits-*/direct_url.json),)
+.PHONY: $(READY)
+endif
+
+.PHONY: reproduce test lint types unit quick wheel docs docs-check pages beyond bench bench-compare constraints openapi-check clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -74,6 +80,17 @@ NEW ?= benchmarks/results/latest.json
 
 bench-compare: $(READY)
 	$(BIN)/python benchmarks/compare.py $(OLD) $(NEW)
+
+# The service's OpenAPI document as other tools read it: Redocly's linter and a TypeScript compiler,
+# which npm downloads.
+openapi-check: $(READY)
+	rm -rf build/openapi && mkdir -p build/openapi
+	cp tests/live/service/client.ts build/openapi
+	$(BIN)/python -c "import json; from fedbandits.live.service.openapi import document; \
+		print(json.dumps(document()))" > build/openapi/openapi.json
+	cd build/openapi && npx --yes @redocly/cli@2 lint openapi.json
+	cd build/openapi && npx --yes --package typescript@5 --package openapi-typescript@7 -- sh -c \
+		"openapi-typescript openapi.json --output api.d.ts && tsc --strict --noEmit client.ts"
 
 # Exact versions for repeatable runs; pyproject.toml holds the ranges.
 constraints: $(READY)

@@ -22,7 +22,12 @@ ELSEWHERE = {
 """By the name of the page: the file."""
 ON_THE_SITE = {
     **{file: f"/{page}.md" for page, file in ELSEWHERE.items()},
-    "examples/gallery/README.rst": "/gallery/index.rst",  # which Sphinx-Gallery makes of it
+    # Sphinx-Gallery makes these pages.
+    "examples/gallery/README.rst": "/gallery/index.rst",
+    **{
+        f"examples/gallery/{script.name}": f"/gallery/{script.stem}.rst"
+        for script in (ROOT / "examples" / "gallery").glob("plot_*.py")
+    },
 }
 """By the file: where links to it lead."""
 
@@ -43,7 +48,7 @@ def read(docname: str, text: str) -> str:
             return f"](/{path.removeprefix('docs/')}{found['anchor'] or ''})"
         return found[0]
 
-    return re.sub(r"\]\((?P<path>[\w./-]+\.(?:md|rst))(?P<anchor>#[\w-]+)?\)", link, text)
+    return re.sub(r"\]\((?P<path>[\w./-]+\.(?:md|rst|py))(?P<anchor>#[\w-]+)?\)", link, text)
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -6,6 +6,8 @@ Ten shops on a ring try three offers. Customers differ from shop to shop, and ea
 only what the offer that it showed has cost it. All want the offer that is best for the chain.
 """
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 # What each shop loses by each offer: coins with means of its own, and one offer best on average.
@@ -25,4 +27,5 @@ print("alone:", alone.best_arm)
 # Regret is what was lost beyond the best offer. Together it flattens once the offer is found.
 # Alone it rises for ever, since many a shop has settled on what is best only there.
 
-ax = fb.plot({"together": together, "alone": alone})
+fb.plot({"together": together, "alone": alone})
+plt.show()

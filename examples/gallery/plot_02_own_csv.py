@@ -9,6 +9,7 @@ here the file is made first, so that the script stands by itself.
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -42,4 +43,5 @@ print(result.best_arm)
 # %%
 # The result keeps the dates.
 
-ax = result.plot()
+result.plot()
+plt.show()

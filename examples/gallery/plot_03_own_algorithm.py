@@ -9,6 +9,7 @@ over an explicit state are all there is to it; the engine does the rest.
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import fedbandits as fb
@@ -53,4 +54,5 @@ results = {
     type(player).__name__: fb.simulate(problem, player, gossip)
     for player in (Leader(), fb.FedExp3(), fb.Exp3())
 }
-ax = fb.plot(results)
+fb.plot(results)
+plt.show()

@@ -37,4 +37,5 @@ places, (attacked, guessed) = np.arange(len(found)), np.transpose(list(found.val
 ax.barh(places - 0.2, attacked, 0.4, label="from two messages", color="#D55E00")
 ax.barh(places + 0.2, guessed, 0.4, label="by guessing", color="#56B4E9")
 ax.set(yticks=places, yticklabels=found, xlabel="share of the arms that lost", xlim=(0, 1))
-_ = fig.legend(loc="outside upper center", ncols=2)
+fig.legend(loc="outside upper center", ncols=2)
+plt.show()

@@ -6,6 +6,8 @@ Links fail. What an agent should do about a message that did not come makes all 
 if what is lost is lost, estimates drain away; with the ledger of live agents nothing does.
 """
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 problem = fb.problems.heterogeneous(agents=16, arms=5, horizon=2000, seed=0)
@@ -26,4 +28,5 @@ for name, result in results.items():
 # message is lost takes weight from the estimates, and an arm that was heard of less looks
 # better.
 
-ax = fb.plot(results)
+fb.plot(results)
+plt.show()

@@ -26,4 +26,5 @@ results = {name: fb.simulate(problem, player, gossip, runs=5) for name, player i
 fig, (fixed, moving) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 fb.plot(results, ax=fixed)
 against = {name: result.regret_against(changes=3) for name, result in results.items()}
-_ = fb.plot(against, ax=moving)
+fb.plot(against, ax=moving)
+plt.show()

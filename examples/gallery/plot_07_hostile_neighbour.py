@@ -6,6 +6,8 @@ One agent of thirty-six tells all its neighbours that the worst arm is the best.
 average everyone believes it. A limit on what a neighbour can move in a round bounds the harm.
 """
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 problem = fb.problems.activated_bernoulli(agents=36, arms=5, horizon=1000)
@@ -26,4 +28,5 @@ results = {
 # a small one slows honest agents down as well, and no regret bound is known.
 
 ax = fb.plot(results)
-_ = ax.set(yscale="log", ylim=(0.3, None))
+ax.set(yscale="log", ylim=(0.3, None))
+plt.show()

@@ -3,7 +3,7 @@ Optuna instead of tune
 ======================
 
 ``fedbandits tune`` searches a grid. Any other search works as well: a simulation is a function
-of its parameters. Optuna is not a dependency of the library: ``pip install optuna``.
+of its parameters. The library itself does not need Optuna; the extra ``gallery`` brings it.
 """
 
 import matplotlib.pyplot as plt
@@ -45,4 +45,5 @@ for name, player in {"tuned": tuned, "as it comes": fb.FedExp3()}.items():
 fig, ax = plt.subplots(figsize=(5, 3.1), layout="constrained")
 tried = [trial.params["learning_rate"] for trial in study.trials]
 ax.scatter(tried, study.trials_dataframe()["value"], c=range(len(tried)), cmap="cividis")
-_ = ax.set(xscale="log", xlabel="learning rate", ylabel="expected regret at T")
+ax.set(xscale="log", xlabel="learning rate", ylabel="expected regret at T")
+plt.show()

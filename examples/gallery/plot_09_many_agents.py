@@ -9,6 +9,8 @@ thousand, by the same lines; ``side = 1000`` is the million.
 
 import time
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 side = 64
@@ -27,4 +29,5 @@ print(f"{network.agents:,} agents, {problem.horizon} rounds: {took:.1f} s with c
 # gains from all who are near.
 
 alone = fb.simulate(problem, fb.Exp3(), gossip, runs=1)
-ax = fb.plot({"together": together, "alone": alone})
+fb.plot({"together": together, "alone": alone})
+plt.show()

@@ -34,4 +34,5 @@ for (exploration, rows), style in zip(grid.groupby("exploration.c"), ("o-", "s--
     ax.plot(rows.learning_rate.astype(float), rows.regret, style, label=label)
 ax.axhline(default.regret.item(), color="black", linestyle=":", label="the default")
 ax.set(xscale="log", xlabel="learning rate", ylabel="expected regret at T")
-_ = ax.legend()
+ax.legend()
+plt.show()

@@ -9,6 +9,8 @@ Agents agree: the network as an animation
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 problem = fb.problems.heterogeneous(agents=256, arms=6, horizon=300, gap=0.05)
@@ -23,4 +25,6 @@ print(result.best_arm)
 # last snapshot.
 
 page = Path(tempfile.mkdtemp()) / "agree.html"
-ax = result.plot(kind="network", path=page)
+result.plot(kind="network", path=page)
+print("open", page)
+plt.show()

@@ -51,4 +51,5 @@ steps = [row["step"] for row in tracker.rows]
 for name, style in (("regret", "o"), ("worst run", "^")):
     ax.plot(steps, [row[name] for row in tracker.rows], style, label=f"logged: {name}")
 ax.set(xlabel="round t", ylabel="expected regret", xlim=(0, problem.horizon * 1.02))
-_ = ax.legend()
+ax.legend()
+plt.show()

@@ -6,6 +6,7 @@ Sixteen edges want one eviction policy for all, the one with which the fleet mis
 sees only what it misses itself, with the policy that it runs. :doc:`The whole story </start/cdn>`.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import fedbandits as fb
@@ -31,4 +32,5 @@ together = fb.simulate(problem, fb.FedExp3(), gossip, runs=3)
 alone = fb.simulate(problem, fb.Exp3(), gossip, runs=3)
 print("together:", together.best_arm)
 print("alone:", alone.best_arm)
-ax = fb.plot({"together": together, "alone": alone})
+fb.plot({"together": together, "alone": alone})
+plt.show()

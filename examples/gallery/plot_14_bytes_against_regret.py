@@ -6,6 +6,8 @@ Who says more learns faster, and sends more. Where a link is dear, the question 
 has the least regret for the bytes at hand.
 """
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 problem = fb.problems.heterogeneous(agents=16, arms=10, horizon=2000, seed=0)
@@ -28,4 +30,5 @@ for name, result in results.items():
 # No other is both lower and further left than those on the dashed line. Which of them to take is
 # a matter of what a byte costs.
 
-ax = fb.plot(results, kind="pareto")
+fb.plot(results, kind="pareto")
+plt.show()

@@ -6,6 +6,8 @@ Regret says how much was lost, not on what. A heat map shows the probability of 
 time: early on all of them, later the one that is best for all.
 """
 
+import matplotlib.pyplot as plt
+
 import fedbandits as fb
 
 problem = fb.problems.switching(agents=16, arms=6, horizon=3000, parts=3, seed=0)
@@ -20,4 +22,5 @@ result = fb.simulate(problem, fb.FedExp3(memory=200), gossip, runs=5, record="ag
 # %%
 # Each change is seen some rounds late: the arm that was best has to be found worse first.
 
-ax = result.plot(kind="arms")
+result.plot(kind="arms")
+plt.show()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
@@ -22,6 +22,18 @@ class Attack(Protocol):
 
     def lie(self, x: Array, t: Array) -> Array:
         """What is sent in round t of a leaf whose true value is x, `[M, R]`, low being good."""
+
+
+def lie_about(attack: Attack, attracts: Literal["low", "high"], x: Array, t: Array) -> Array:
+    """Return the lie about a leaf of a message, in the direction that attracts others.
+
+    Args:
+        attack: the lie.
+        attracts: which values of the leaf attract others.
+        x: the true value, `[M, R]`.
+        t: the round.
+    """
+    return attack.lie(x, t) if attracts == "low" else -attack.lie(-x, t)
 
 
 @dataclass(frozen=True)

@@ -296,6 +296,27 @@ def test_one_live_agent_on_numpy_is_the_same_agent(name: str, seed: int) -> None
                 states[v] = algorithm.disturb(states[v], noise[t - 1, 0, v], t)
 
 
+@every_algorithm
+def test_no_agent_reaches_beyond_its_largest_estimate(name: str) -> None:
+    """Alone, with the largest losses and the rarest plays; live agents rely on the bound."""
+    arms, rounds = 3, 60
+    network = fb.networks.path(1)
+    algorithm = ALGORITHMS[name].set_up(Setting(arms, 1, gossip_on(network)))
+    bound = algorithm.largest_estimate(arms, rounds)
+    averages = [leaf for leaf, how in algorithm.leaves.items() if how.combine == "average"]
+    noise = np.full(arms, 0.5)
+    state = algorithm.init(arms, 1, (), np.float64)
+    for t in range(1, rounds + 1):
+        p = algorithm.distribution(state, t)
+        rarest = np.int64(np.where(p > 0, p, 2.0).argmin())
+        seen = np.ones(arms) if algorithm.feedback == "full" else np.float64(1.0)
+        state = algorithm.update(state, algorithm.message(state), rarest, seen, p, t)
+        if algorithm.noised and algorithm.noise_due(t):
+            state = algorithm.disturb(state, noise, t)
+        sent = algorithm.message(state)
+        assert all(np.abs(sent[leaf]).max() <= bound for leaf in averages)
+
+
 # Order free: chunks, batches and layouts change nothing.
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.engine.rounds import compilations
+from tests.pages.source import ROOT
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 3))
 
@@ -27,6 +28,21 @@ def test_who_trusts_one_memory_plays_as_it() -> None:
         found = tracker.distribution(state._replace(lost=np.array(lost)), np.int64(9))
         expected = plain.distribution(alone._replace(z=trusted), np.int64(9))
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("arms", [2, 5, 20])
+def test_the_bytes_are_those_that_pages_name(arms: int) -> None:
+    """5 K + 5 numbers where FedExp3 sends K: 5.25 times the bytes with 20 arms."""
+    problem = fb.problems.activated_bernoulli(agents=6, arms=arms, horizon=5)
+    tracker, plain = (
+        fb.simulate(problem, algorithm, GRID, runs=1).communication["bytes"]
+        for algorithm in (fb.TrackingFedExp3(), fb.FedExp3())
+    )
+    assert tracker / plain == pytest.approx(5 + 5 / arms, rel=1e-12)
+    for page in ("moving", "algorithms", "learning-rate"):
+        text = (ROOT / f"docs/understand/{page}.md").read_text(encoding="utf-8")
+        assert "`5 K + 5`" in text, page
+        assert "five times" not in text, page
 
 
 @pytest.mark.parametrize(("t", "rounds"), [(1, 300), (3000, 300), (3001, 300.1), (20_000, 2000)])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import socket
 import ssl
 import threading
@@ -20,6 +21,7 @@ from fedbandits.cli.commands import app
 from fedbandits.live import Federation, write_keys
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.summary import leaf_values, summary
+from fedbandits.live.service.guard import hosts_of_certificate
 from tests.live.journals import SEED, member, opened, play, played_journal
 from tests.without import OPTIONAL, run_without
 
@@ -145,6 +147,77 @@ def test_status_without_an_answer_is_one_line(tmp_path: Path) -> None:
         done = call("live", "status", f"https://127.0.0.1:{port}", "--token", tmp_path / "token")
         assert "its certificate is not believed" in done.stderr
         assert "give its authority with --ca ca.pem" in done.stderr
+
+
+class TestHostsInCertificates:
+    """Names and addresses of a member besides that in the federation's file."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "federation.toml"
+        path.write_text(
+            'arms = ["tea", "coffee"]\nmembers = ["north", "south"]\nlinks = [["north", "south"]]\n'
+            '[addresses]\nnorth = "north.example.org:7447"\n'
+        )
+        return path
+
+    def keys(self, file: Path, *options: str) -> Result:
+        return call("live", "keys", file, "--out", file.parent / "keys", *options)
+
+    def hosts(self, file: Path, name: str) -> set[str]:
+        return hosts_of_certificate((file.parent / "keys" / name / "cert.pem").read_bytes())
+
+    def test_they_are_given_by_a_repeated_option_and_renewal_keeps_them(self, file: Path) -> None:
+        made = self.keys(
+            file, "--host", "north=bandits.example.org", "--host", "north=192.0.2.7",
+            "--host", "south=10.0.0.8",
+        )  # fmt: skip
+        assert made.exit_code == 0, made.stderr
+        north = {"north", "north.example.org", "bandits.example.org", "192.0.2.7"}
+        assert self.hosts(file, "north") == north
+        assert self.hosts(file, "south") == {"south", "10.0.0.8"}
+        assert self.keys(file, "--renew", "north").exit_code == 0
+        assert self.hosts(file, "north") == north
+        more = self.keys(file, "--renew", "north", "--host", "north=2001:db8::7")
+        assert more.exit_code == 0, more.stderr
+        assert self.hosts(file, "north") == north | {"2001:db8::7"}
+        assert self.keys(file, "--renew", "south").exit_code == 0
+        assert self.hosts(file, "south") == {"south", "10.0.0.8"}
+
+    def test_a_renewal_adds_a_new_address_of_the_file(self, file: Path) -> None:
+        self.keys(file, "--host", "north=192.0.2.7")
+        file.write_text(file.read_text().replace("north.example.org", "north.example.net"))
+        self.keys(file, "--renew", "north")
+        old_and_new = {"north.example.org", "north.example.net"}
+        assert self.hosts(file, "north") == {"north", "192.0.2.7"} | old_and_new
+
+    def test_a_new_member_has_them_too(self, file: Path) -> None:
+        self.keys(file)
+        shutil.rmtree(file.parent / "keys" / "south")
+        added = self.keys(file, "--add", "south", "--host", "south=probe.example.org")
+        assert added.exit_code == 0, added.stderr
+        assert self.hosts(file, "south") == {"south", "probe.example.org"}
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            ("nroth=192.0.2.7", "no member 'nroth'; did you mean 'north'?"),
+            ("192.0.2.7", "--host 192.0.2.7: write MEMBER=HOST, for example north=192.0.2.7"),
+            ("north=192.0.2.7:80", "without port"),
+            ("north=", "no host"),
+        ],
+    )
+    def test_mistakes(self, file: Path, given: str, words: str) -> None:
+        made = self.keys(file, "--host", given)
+        assert made.exit_code != 0
+        assert words in " ".join(made.stderr.split())
+        assert not (file.parent / "keys").exists()
+
+    def test_a_host_of_another_member_than_the_renewed_one(self, file: Path) -> None:
+        self.keys(file)
+        made = self.keys(file, "--renew", "north", "--host", "south=192.0.2.7")
+        assert made.exit_code != 0
+        assert "--host south=192.0.2.7: only north gets a certificate" in made.stderr
 
 
 def free_port() -> int:

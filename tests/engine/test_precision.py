@@ -38,6 +38,23 @@ def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> N
 
 
 @pytest.mark.slow
+def test_more_runs_do_not_change_earlier_ones_in_float64() -> None:
+    """The arms are equal; expected regret differs by rounding alone.
+
+    In float32 XLA's order of sums for 10 and for 100 runs flips an arm here.
+    """
+    problem = fb.problems.heterogeneous(agents=10, arms=3, horizon=2000, seed=1)
+    gossip = fb.gossip.max_degree(fb.networks.ring(10))
+    few, many = (
+        fb.simulate(problem, fb.FedExp3(), gossip, runs, dtype="float64").dataset
+        for runs in (10, 100)
+    )
+    many = many.isel(run=slice(10))
+    for name in ("arm_frequency", "regret", "expected_regret", "agent_regret"):
+        np.testing.assert_allclose(few[name], many[name], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [None, 2])
 def test_float32_beyond_what_was_measured_warns(
     draws: int | None, monkeypatch: pytest.MonkeyPatch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -56,6 +56,13 @@ def random_network(chance: random.Random) -> Network:
     return from_edges(agents, sorted(edges))
 
 
+def without(network: Network, gone: int) -> Network:
+    """Return the network without one agent; the others keep their order."""
+    staying = [v for v in range(network.agents) if v != gone]
+    edges = [edge for edge in network.edges.tolist() if gone not in edge]
+    return from_edges(len(staying), [(staying.index(u), staying.index(v)) for u, v in edges])
+
+
 class Life:
     """What an agent was told and acknowledged since its disk was new."""
 
@@ -69,17 +76,24 @@ class Life:
 class History:
     """One federation, what happens to it, and what must hold."""
 
+    checked_every = 1
+    """Number of events between two checks of everything."""
+
+    rounding = SMALL
+    """Largest error that rounding explains in I - Σ f."""
+
+    agreement = SMALL
+    """Largest difference between agents at rest, relative to their estimates."""
+
     def __init__(self, chance: random.Random, algorithm: AnyAlgorithm | None = None) -> None:
         self.chance = chance
-        self.network = random_network(chance)
+        self.network = self.draw_network()
         self.log: list[str] = []
         self.options: dict[str, Any] = {"gossip_period": PERIOD}
         self.options["algorithm"] = fb.GossipUCB() if chance.random() < 0.15 else fb.FedExp3()
         if algorithm is not None:
             self.options["algorithm"] = algorithm
-        self.limit = math.inf
-        if chance.random() < 0.25:
-            self.limit = chance.choice((10.0, 100.0))
+        self.limit = self.draw_limit()
         if chance.random() < 0.3:
             self.options["expire_after"] = chance.choice((3.0, 20.0))
             self.options["expired_loss"] = chance.choice((None, 0.5))
@@ -91,6 +105,14 @@ class History:
         self.lives = {name: self.new_life() for name in self.everyone}
         self.agents: dict[str, Agent] = {}
         self.tasks: set[asyncio.Task[None]] = set()
+
+    def draw_network(self) -> Network:
+        """Return who is linked to whom."""
+        return random_network(self.chance)
+
+    def draw_limit(self) -> float:
+        """Return the most that a difference counts in an exchange."""
+        return self.chance.choice((10.0, 100.0)) if self.chance.random() < 0.25 else math.inf
 
     def weights(self, network: fb.Network) -> fb.Gossip:
         """Of the edges of a network, with the limit on differences that this history has."""
@@ -106,7 +128,23 @@ class History:
         for name in self.everyone:
             await self.start(name)
         self.change_links()
-        happenings = (
+        happenings = self.happenings()
+        for number in range(events):
+            happening = self.chance.choice(happenings)
+            self.log.append(happening.__name__)
+            done = happening()
+            if done is not None:
+                await done
+            await asyncio.sleep(self.chance.expovariate(1 / (0.4 * PERIOD)))
+            if number % self.checked_every == 0:
+                self.check_all()
+        await self.come_to_rest()
+
+    # What happens
+
+    def happenings(self) -> tuple[Callable[[], Coroutine[Any, Any, None] | None], ...]:
+        """Return the events to choose from; one that stands here twice is twice as likely."""
+        return (
             *[self.choose] * 8,
             *[self.observe] * 8,
             self.observe_again,
@@ -120,17 +158,6 @@ class History:
             self.leave,
             self.change_members,
         )
-        for _ in range(events):
-            happening = self.chance.choice(happenings)
-            self.log.append(happening.__name__)
-            done = happening()
-            if done is not None:
-                await done
-            await asyncio.sleep(self.chance.expovariate(1 / (0.4 * PERIOD)))
-            self.check_all()
-        await self.come_to_rest()
-
-    # What happens
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Let something go on beside the rest; a crash may end it."""
@@ -159,7 +186,8 @@ class History:
         waiting = [ticket for ticket in life.tickets if ticket not in life.observed]
         if agent is None or not waiting:
             return
-        ticket, loss = self.chance.choice(waiting), round(self.chance.random(), 3)
+        ticket = self.chance.choice(waiting)
+        loss = self.draw_loss(ARMS[life.drawn[ticket][0]])
 
         async def observe() -> None:
             try:
@@ -242,13 +270,8 @@ class History:
             network, members = self.network, self.everyone
         else:
             gone = self.chance.randrange(len(self.everyone))
-            staying = [v for v in range(len(self.everyone)) if v != gone]
-            place = {v: i for i, v in enumerate(staying)}
-            edges = [
-                (place[u], place[v]) for u, v in self.network.edges.tolist() if gone not in (u, v)
-            ]
-            network = from_edges(len(staying), edges)
-            members = tuple(self.everyone[v] for v in staying)
+            network = without(self.network, gone)
+            members = tuple(name for name in self.everyone if name != self.everyone[gone])
             if not network.connected:
                 return
             await self.end(self.everyone[gone])
@@ -257,6 +280,10 @@ class History:
             await agent.adopt(self.federation)
 
     # How it is done
+
+    def draw_loss(self, arm: str) -> float:
+        """Return what an observation of an arm loses."""
+        return round(self.chance.random(), 3)
 
     def someone(self) -> tuple[str, Agent | None]:
         """A member, and its agent if it runs."""
@@ -301,7 +328,7 @@ class History:
                     raise error
                 self.tasks.discard(task)
         for name, agent in self.agents.items():
-            check_member(agent._running(), self.lives[name])
+            check_member(agent._running(), self.lives[name], self.rounding)
         for sender, to in self.mail.messages:
             assert frozenset((sender, to)) in self.linked, f"{sender} wrote to {to}"
         for name, ledger in self.ledgers().items():
@@ -330,7 +357,7 @@ class History:
             assert await self.agents.pop(gone).leave() == (), "somebody may not know who left"
         for _ in range(100):
             await asyncio.sleep(10 * PERIOD)
-            if self.disagreement() < SMALL / 10:
+            if self.disagreement() < self.agreement / 10:
                 break
         self.check_all()
         self.check_rest()
@@ -360,14 +387,15 @@ class History:
             for ticket in agent.tickets:
                 late = self.federation.expire_after
                 assert late is None or ticket.age < late + 2 * PERIOD, f"{ticket} is still open"
-        assert self.disagreement() < SMALL, f"still apart by {self.disagreement()}"
+        assert self.disagreement() < self.agreement, f"still apart by {self.disagreement()}"
         ledgers = self.ledgers()
         for leaf in next(iter(ledgers.values())).inputs:
             put_in = sum(ledger.inputs[leaf] for ledger in ledgers.values())
             there = sum(ledger.values[leaf] for ledger in ledgers.values())
             assert isinstance(put_in, np.ndarray)
             scale = max(1.0, float(np.abs(put_in).max()))
-            assert np.abs(put_in - there).max() <= SMALL * scale, "something was lost on the way"
+            lost = np.abs(put_in - there).max()
+            assert lost <= self.agreement * scale, "something was lost on the way"
         for name, ledger in ledgers.items():
             for leaf, value in ledger.maxima.items():
                 assert all((value == other.maxima[leaf]).all() for other in ledgers.values()), (
@@ -382,7 +410,9 @@ class History:
                 for leaf, flow in edge.flow.items():
                     scale = max(1.0, float(np.abs(ledger.inputs[leaf]).max()))
                     gap = float(np.abs(flow + other.flow[leaf]).max())
-                    assert gap <= SMALL * scale, f"flows of {name} and {neighbour} differ by {gap}"
+                    assert gap <= self.agreement * scale, (
+                        f"flows of {name} and {neighbour} differ by {gap}"
+                    )
 
 
 def check_edge(owner: Edge, other: Edge) -> None:
@@ -396,12 +426,12 @@ def check_edge(owner: Edge, other: Edge) -> None:
             assert (flow == -other.flow[leaf]).all(), "what flowed out did not flow in"
 
 
-def check_member(member: Member, life: Life) -> None:
+def check_member(member: Member, life: Life, rounding: float = SMALL) -> None:
     """What must hold for one agent at any time."""
     ledger = member.ledger
     for leaf, put_in in ledger.inputs.items():
         z = put_in - sum(edge.flow[leaf] for edge in ledger.edges.values())
-        assert np.allclose(ledger.values[leaf], z, rtol=SMALL, atol=SMALL), "z is not I - Σ f"
+        assert np.allclose(ledger.values[leaf], z, rtol=SMALL, atol=rounding), "z is not I - Σ f"
     closed = {r.id: r for r in member.book.closed.values() if r.feedback}
     for ticket, loss in life.observed.items():
         assert ticket in closed, f"an acknowledged observation of {ticket} is gone"

@@ -54,6 +54,27 @@ def write(folder: Path, more: str) -> Path:
             "epsilon must be a number of at least 1e-06 such as epsilon = 1.0, not 'a'",
         ),
         ("[service]\nbaseline = ''", " [service]", "baseline must be a text, not ''"),
+        (
+            "[service]\nhosts = 'a.org'",
+            " [service]",
+            "hosts must be a list of texts such as hosts =",
+        ),
+        (
+            "[service]\nhosts = ['https://a.org']",
+            " [service]",
+            "hosts: 'https://a.org' is not a host; write a name or an IP address without scheme",
+        ),
+        ("[service]\ntoken_env = 1", " [service]", "token_env must be a text such as"),
+        (
+            "[service]\ntoken = 'a'\ntoken_env = 'B'",
+            " [service]",
+            "give token or token_env, one of the two",
+        ),
+        (
+            "[service]\nread_token = 'a'\nread_token_env = 'B'",
+            " [service]",
+            "give read_token or read_token_env, one of the two",
+        ),
         ("[privacy]", " [privacy]", "no epsilon; add epsilon = 1.0"),
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -16,11 +18,16 @@ import pytest
 from typer.testing import CliRunner
 
 from fedbandits.cli import app
-from fedbandits.live.journal import Journal, back_up, read_journal
-from fedbandits.live.journal.errors import CorruptJournalError, ForeignFileError, JournalError
+from fedbandits.live.journal import Journal, back_up, backup, read_journal
+from fedbandits.live.journal.errors import (
+    CorruptJournalError,
+    ForeignFileError,
+    JournalError,
+    reading,
+)
 
 from .journals import identity, played_journal
-from .test_kill import ROOT, Undisturbed, in_order
+from .test_kill import ROOT, Undisturbed, in_order, without_times
 
 
 @pytest.mark.slow
@@ -65,7 +72,7 @@ def test_while_an_agent_writes(tmp_path: Path) -> None:
         while len(twin.told) < state.rounds + state.observed:
             twin.step()
         assert in_order(before, twin.told)
-        assert state == twin.member._state_record()
+        assert without_times(state) == without_times(twin.member._state_record())
         tickets = [
             msgspec.structs.replace(t, issued=0.0, id=f"{twin.life}-{t.round}")
             for t in saved.tickets
@@ -92,6 +99,26 @@ def test_an_agent_goes_on_from_a_copy(tmp_path: Path) -> None:
     assert asyncio.run(opened()) == content.saved
 
 
+def test_a_copy_on_a_full_disk_names_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, copy = tmp_path / "shop3.db", tmp_path / "copy.db"
+    played_journal(path)
+    files = sorted(tmp_path.iterdir())
+
+    def fail(source: Path, _: Path) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorname = "SQLITE_FULL"
+        with reading(source):
+            raise error
+
+    monkeypatch.setattr(backup, "_copied", fail)
+    with pytest.raises(OSError, match="bytes are free; make room there") as caught:
+        back_up(path, copy)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(copy))
+    assert sorted(tmp_path.iterdir()) == files
+
+
 def test_what_was_not_copied_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,10 +143,10 @@ def test_what_was_not_copied_leaves_nothing(
     # A copy that cannot be read is none.
     really = read_journal
 
-    def reads_no_copy(file: Path) -> object:
+    def reads_no_copy(file: Path, **how: bool) -> object:
         if file != path:
             raise CorruptJournalError("not what was copied")
-        return really(file)
+        return really(file, **how)
 
     monkeypatch.setattr("fedbandits.live.journal.backup.read_journal", reads_no_copy)
     with pytest.raises(CorruptJournalError, match="not what was copied"):

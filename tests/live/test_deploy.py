@@ -44,12 +44,12 @@ METRIC = r"\bfedbandits_\w+"
 
 
 def told() -> set[str]:
-    """All that /metrics tells of an agent with neighbours, a transport and a baseline, by name."""
+    """Return the names of all metrics of agents with neighbours, a transport and a baseline."""
 
-    async def text() -> str:
+    async def text(epsilon: float | None) -> str:
         shops = Federation(["tea", "coffee"], fb.networks.path(2))
         transport = MemoryNetwork().transport("agent1")
-        async with Agent("agent1", shops, MemoryStore(), transport, epsilon=1.0) as agent:
+        async with Agent("agent1", shops, MemoryStore(), transport, epsilon=epsilon) as agent:
             transport.counts = {"sent": 1}  # type: ignore[attr-defined]  # a stand-in
             agent.expiries = Expiries(1.0, 2.0)
             metrics = Metrics(agent, "tea")
@@ -58,7 +58,7 @@ def told() -> set[str]:
             metrics.cut("slow")
             return metrics.text().decode()
 
-    lines = asyncio.run(text()).splitlines()
+    lines = [line for each in (None, 1.0) for line in asyncio.run(text(each)).splitlines()]
     found = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     samples = {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
     return {name for name in found | samples if not name.endswith("_created")}
@@ -90,19 +90,22 @@ def entry() -> list[str]:
     return words
 
 
+def kinds(names: set[str]) -> set[str]:
+    """Return metrics without what Prometheus adds to the names of histograms and summaries."""
+    return {re.sub("_(bucket|count|sum)$", "", name) for name in names}
+
+
 def test_grafana_shows_every_metric_that_there_is_and_no_other() -> None:
     dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked += [str(each["query"]) for each in dashboard["templating"]["list"]]
     names = {name for each in asked for name in re.findall(METRIC, each)}
     assert names <= told()
-    kinds = {re.sub("_(bucket|count|sum)$", "", name) for name in told()}
-    assert kinds == {name.removesuffix("_bucket") for name in names}
+    assert kinds(told()) == kinds(names)
 
 
 def test_the_page_names_every_metric_that_there_is_and_no_other() -> None:
-    kinds = {re.sub("_(bucket|count|sum)$", "", name) for name in told()}
-    assert set(re.findall(METRIC, PAGE)) == kinds
+    assert kinds(set(re.findall(METRIC, PAGE))) == kinds(told())
 
 
 def test_the_page_names_all_that_the_transport_counts() -> None:
@@ -222,6 +225,38 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
 def test_limits_on_the_page_are_those_of_the_code(what: str, limits: list[int]) -> None:
     (row,) = re.findall(rf"^\| {re.escape(what)}[^|]*\|(.*)\|$", PAGE, re.MULTILINE)
     assert re.findall(r"`([\d,]+)`", row) == [f"{limit:,}" for limit in limits]
+
+
+def yaml_on_the_page(first: str) -> Any:
+    """Return the YAML block of the page that begins with a key."""
+    yaml = pytest.importorskip("yaml")
+    (block,) = re.findall(rf"^```yaml\n({first}:.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    return yaml.safe_load(block)
+
+
+def test_kubernetes_on_the_page_fits_the_service_on_the_page(tmp_path: Path) -> None:
+    """The probe names a host of the service, and the tokens are where agent.toml has them."""
+    federation, *others = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    (service,) = [each for each in others if "hosts =" in each]
+    (tmp_path / "federation.toml").write_text(federation, encoding="utf-8")
+    head = 'name = "north"\nfederation = "federation.toml"\nkeys = "keys"\n'
+    (tmp_path / "agent.toml").write_text(f"{head}{service}", encoding="utf-8")
+    asked = read_site(tmp_path / "agent.toml").service
+    assert asked is not None
+    spec = yaml_on_the_page("spec")["spec"]
+    (container,) = spec["containers"]
+    probe = container["livenessProbe"]["httpGet"]
+    assert (probe["path"], probe["scheme"]) == ("/healthz", "HTTPS")
+    assert f"{probe['port']}" == asked.address.rpartition(":")[2]
+    (header,) = probe["httpHeaders"]
+    assert header["name"] == "Host"
+    assert header["value"] in asked.hosts
+    assert [each["name"] for each in container["env"]] == [asked.token_env]
+    (mount,), (volume,) = container["volumeMounts"], spec["volumes"]
+    (item,) = volume["secret"]["items"]
+    assert mount["name"] == volume["name"]
+    assert asked.read_token == Path(mount["mountPath"]) / item["path"]
+    assert volume["secret"]["defaultMode"] == 0o440  # which the service accepts
 
 
 def test_files_on_the_page_are_read(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fedbandits.live import Agent, Federation, MemoryStore
 from fedbandits.live.agent_file import ServiceSection
 from fedbandits.live.client import Client
 from fedbandits.live.expiry import DAY, Expiries, ExpiryWatch
-from fedbandits.live.keys import expires, make_authority, make_member
+from fedbandits.live.keys import make_authority, make_member, read_certificate
 from fedbandits.live.observations import Range
 from fedbandits.live.service.metrics import Metrics
 from fedbandits.live.site import Site, run_site
@@ -36,6 +36,7 @@ def keys(folder: Path, *, member: float = 365, authority: float = 3650, name: st
         ("cert.pem", pair.certificate),
     ):
         (folder / file).write_bytes(content)
+        (folder / file).chmod(0o600)
         later = time.time_ns() + keys_made.pop() * 10**9  # never the time of those before
         os.utime(folder / file, ns=(later, later))
     return folder
@@ -56,8 +57,14 @@ def test_a_warning_a_day_in_the_last_month(
     watch = ExpiryWatch(keys(tmp_path / "a", member=100), "a")
     found = watch.look(0.0)
     assert found is not None
-    assert found.member == expires(tmp_path / "a" / "cert.pem").timestamp()
-    assert found.authority == expires(tmp_path / "a" / "ca.pem").timestamp()
+    assert (
+        found.member
+        == read_certificate(tmp_path / "a" / "cert.pem").not_valid_after_utc.timestamp()
+    )
+    assert (
+        found.authority
+        == read_certificate(tmp_path / "a" / "ca.pem").not_valid_after_utc.timestamp()
+    )
     watch.look(found.member - 30 * DAY - 1)
     assert said(caplog) == []
     for second in range(5):
@@ -133,7 +140,10 @@ def test_a_site_tells_when_its_certificates_expire(
         asyncio.run(asyncio.wait_for(run(), 60))
     first, last = found[0], found[-1]
     assert first["certificate_expires"] == pytest.approx(time.time() + 9.5 * DAY, abs=300)
-    assert last["authority_expires"] == expires(folder / "ca.pem").timestamp()
+    assert (
+        last["authority_expires"]
+        == read_certificate(folder / "ca.pem").not_valid_after_utc.timestamp()
+    )
     assert sum("its certificate expires" in each for each in said(caplog)) == 1
     assert any(
         re.fullmatch(r"warning: the certificate expires on .*, in (9|10) days", line)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.common.extras import PACKAGES
 from fedbandits.live import Federation
 from fedbandits.live.suitable import UnsuitableError
+from tests.without import run_without
 
 RING = fb.networks.ring(4)
 ONE_WAY = np.eye(4)[[1, 2, 3, 0]] / 2 + np.eye(4) / 2
@@ -156,3 +158,27 @@ def test_a_bad_file_is_told_where_and_why(
 def test_unknown_members_are_refused() -> None:
     with pytest.raises(ValueError, match="no member 'agent9'; did you mean"):
         Federation(["a", "b"], RING).part("agent9")
+
+
+@pytest.mark.slow
+def test_clipped_gossip_needs_nothing_but_the_extra_of_live_agents(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    file = tmp_path / "federation.toml"
+    file.write_text(
+        """
+        arms = ["tea", "coffee"]
+        members = ["north", "centre", "south"]
+        links = [["north", "centre"], ["centre", "south"]]
+
+        [gossip]
+        name = "clipped"
+        limit = 1.0
+        gossip = {name = "metropolis"}
+        """
+    )
+    code = f"""from fedbandits.live import Agent, Federation
+with Agent("centre", Federation.read({str(file)!r}), {str(tmp_path / "centre.db")!r}) as shop:
+    print(shop.choose().arm in ("tea", "coffee"))"""
+    others = [each.name for each in PACKAGES if each.extra not in ("", "live")]
+    done = run_without(others, tmp_path / "site", ["-c", code])
+    assert (done.stdout, done.stderr) == ("True\n", "")

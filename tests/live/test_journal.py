@@ -1,7 +1,9 @@
 """What a journal keeps, and that an agent goes on from it as if nothing had been."""
 
 import asyncio
+import errno
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -12,8 +14,10 @@ from typing import Any
 import pytest
 
 from fedbandits.live.journal import Journal, read_journal
+from fedbandits.live.journal import format as form
 from fedbandits.live.journal import reading as journal_reading
 from fedbandits.live.journal.errors import (
+    FullDiskError,
     InUseError,
     JournalError,
     WriteError,
@@ -314,8 +318,10 @@ def test_a_full_disk(tmp_path: Path) -> None:
         (pages,) = kept.sql("PRAGMA page_count")[0]
         kept.sql(f"PRAGMA max_page_count={pages}")
         play(player, 1000)
-        with pytest.raises(WriteError, match=r"shop3\.db: nothing was written .*full.*free space"):
+        with pytest.raises(FullDiskError, match=FULL) as caught:
             kept.write(player.changes())
+        assert isinstance(caught.value, WriteError)
+        assert caught.value.errno == errno.ENOSPC
         assert read_journal(path).saved == before.saved
         kept.sql("PRAGMA max_page_count=1000000")
         # Another round would now be one whose forerunners nobody has.
@@ -328,6 +334,29 @@ def test_a_full_disk(tmp_path: Path) -> None:
         play(again, 1000)
         kept.write(again.changes())
     assert read_journal(path).saved.state == again._state_record()
+
+
+FULL = (
+    r"^the disk of .*shop3\.db is full: [\d,]+ bytes are free\. Nothing was written, and the "
+    "journal holds all that was written before; make room there, and start the agent again$"
+)
+
+
+@pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", None])
+def test_a_journal_that_opens_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    error: Exception = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if name is not None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorname = name  # type: ignore[attr-defined]
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(form, "create", fail)
+    with pytest.raises(FullDiskError, match=FULL), opened(tmp_path / "shop3.db"):
+        pass
 
 
 def test_what_cannot_be_kept_stops_the_journal(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from fedbandits.live.journal.errors import (
     NewerJournalError,
     OtherJournalError,
 )
-from fedbandits.live.journal.format import Content, named, seal
+from fedbandits.live.journal.format import VERSION, Content, named, seal
 from fedbandits.live.journal.reading import contradiction
-from fedbandits.live.records import Changes, Identity, Saved, StateRecord, TicketRecord
+from fedbandits.live.records import Changes, Identity, LossRecord, Saved, StateRecord, TicketRecord
 
 from .journals import ARMS, SEED, identity, member, opened, play, played_journal
 
@@ -82,6 +82,33 @@ def test_another_seed(whole: Path) -> None:
         asyncio.run(Journal(whole).open(identity(), b"another"))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o606])
+def test_one_that_every_user_may_read(whole: Path, tmp_path: Path, mode: int) -> None:
+    """As after `cp copy.db shop3.db`: it holds the seed of all choices to come."""
+    path = copy(whole, tmp_path)
+    path.chmod(mode)
+    assert f"chmod 600 {path}" in refused(path, JournalError)
+    path.chmod(0o640)  # a group may make backups
+    asyncio.run(close(path))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+def test_a_log_that_every_user_may_read(whole: Path, tmp_path: Path) -> None:
+    path = copy(whole, tmp_path)
+    log = tmp_path / "shop3.db-wal"
+    log.touch()
+    log.chmod(0o644)
+    assert f"chmod 600 {log}" in refused(path, JournalError)
+
+
+async def close(path: Path) -> None:
+    """Open a journal and close it."""
+    journal = Journal(path)
+    await journal.open(identity(), SEED)
+    await journal.close()
+
+
 # What it is
 
 
@@ -98,10 +125,10 @@ def sql(path: Path, *statements: str) -> None:
 
 def test_a_newer_version(whole: Path, tmp_path: Path) -> None:
     path = copy(whole, tmp_path)
-    sql(path, "PRAGMA user_version=2")
-    told = refused(path, NewerJournalError)
-    assert "version 2" in told
-    assert "up to version 1; install a newer fedbandits" in told
+    sql(path, f"PRAGMA user_version={VERSION + 1}")
+    error = refused(path, NewerJournalError)
+    assert f"version {VERSION + 1}" in error
+    assert f"up to version {VERSION}; install a newer fedbandits" in error
 
 
 def test_a_version_that_never_was(whole: Path, tmp_path: Path) -> None:
@@ -338,6 +365,11 @@ def state(rounds: int, observed: int, expired: int = 0) -> StateRecord:
         (state(1, 0), [msgspec.structs.replace(OPEN, would=3)], "none of 3"),
         (state(2, 1), [OPEN, msgspec.structs.replace(CLOSED, event="x")], "lacks its probability"),
         (state(2, 0), [OPEN, CLOSED], "0 observed"),
+        (
+            msgspec.structs.replace(state(2, 2), losses=LossRecord(0.0, 0.0, False, bytes(8))),
+            [],
+            "sums of losses do not fit 3 arms",
+        ),
     ],
 )
 def test_contradictions(kept: StateRecord | None, tickets: list[TicketRecord], why: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 import time
 from contextlib import suppress
@@ -103,7 +104,9 @@ def test_they_are_good_for_tls(folder: Path) -> None:
 
 
 def test_expiry(folder: Path) -> None:
-    left = keys.expires(folder / "north" / "cert.pem") - datetime.now(UTC)
+    left = keys.read_certificate(folder / "north" / "cert.pem").not_valid_after_utc - datetime.now(
+        UTC
+    )
     assert timedelta(days=364) < left < timedelta(days=366)
 
 
@@ -122,7 +125,7 @@ def test_renewal_needs_no_private_key_of_the_member(folder: Path) -> None:
     (folder / "south" / "key.pem").unlink()
     keys.renew(folder, "south", hosts=["south.example.net"])
     new = keys.read_certificate(folder / "south" / "cert.pem")
-    assert keys._hosts_of(new) == ["south", "south.example.net"]
+    assert keys._hosts_of(new) == ["south", "south.example.org", "192.0.2.7", "south.example.net"]
 
 
 def test_a_member_is_added_by_the_same_authority(folder: Path) -> None:
@@ -173,7 +176,7 @@ def test_names_and_times_that_cannot_be_certified() -> None:
     with pytest.raises(KeysError, match="some days, not 0"):
         keys.make_member(authority, "x", days=0)
     other = keys.make_authority()
-    with pytest.raises(KeysError, match="do not belong"):
+    with pytest.raises(KeysError, match=r"not the key of a certificate in ca\.pem"):
         keys.make_member(keys.Pair(authority.certificate, other.key), "x")
 
 
@@ -204,7 +207,7 @@ class TestAFolderThatLetsNobodyIn:
 
     def test_of_another_authority(self, folder: Path) -> None:
         (folder / "north" / "ca.pem").write_bytes(keys.make_authority().certificate)
-        with pytest.raises(KeysError, match="not signed by the authority"):
+        with pytest.raises(KeysError, match=r"not signed by an authority in ca\.pem"):
             keys.check_member(folder / "north", "north")
 
     def test_expired(self, folder: Path) -> None:
@@ -214,6 +217,17 @@ class TestAFolderThatLetsNobodyIn:
         (folder / "north" / "cert.pem").write_bytes(old.certificate)
         (folder / "north" / "key.pem").write_bytes(old.key)
         with pytest.raises(KeysError, match=r"expired on 20\d\d-\d\d-\d\d; renew it"):
+            keys.check_member(folder / "north", "north")
+
+    def test_not_yet_valid(self, folder: Path) -> None:
+        """As after a clock that was reset, or a certificate that was made ahead of time."""
+        later = datetime.now(UTC) + timedelta(days=2)
+        early = keys.make_member(keys.read_authority(folder), "north", now=later)
+        (folder / "north" / "cert.pem").write_bytes(early.certificate)
+        (folder / "north" / "key.pem").write_bytes(early.key)
+        day = r"20\d\d-\d\d-\d\d \d\d:\d\d UTC"
+        words = rf"cert\.pem is not valid before {day}, and the clock .* {day}: set the clock, or"
+        with pytest.raises(KeysError, match=words):
             keys.check_member(folder / "north", "north")
 
     def test_of_an_authority_that_expired(self, folder: Path) -> None:
@@ -239,5 +253,29 @@ class TestAFolderThatLetsNobodyIn:
     @pytest.mark.parametrize("file", ["ca.pem", "cert.pem", "key.pem"])
     def test_damaged(self, folder: Path, file: str) -> None:
         (folder / "north" / file).write_bytes(b"-----BEGIN NOTHING-----")
-        with pytest.raises(KeysError, match=rf"{file} is no (certificate|key) in PEM"):
+        with pytest.raises(KeysError, match=rf"{file} (is|holds) no (certificate|key) in PEM"):
             keys.check_member(folder / "north", "north")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o666])
+def test_a_key_that_every_user_may_read_is_refused(folder: Path, mode: int) -> None:
+    key = folder / "north" / "key.pem"
+    key.chmod(mode)
+    with pytest.raises(KeysError, match=f"chmod 600 {key}"):
+        keys.check_member(folder / "north", "north")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440, 0o640])
+def test_a_key_that_a_group_may_read_is_accepted(folder: Path, mode: int) -> None:
+    """As secrets of Kubernetes and Docker are mounted."""
+    (folder / "north" / "key.pem").chmod(mode)
+    keys.check_member(folder / "north", "north")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+def test_the_authoritys_key_that_every_user_may_read_is_refused(folder: Path) -> None:
+    (folder / "ca.key").chmod(0o644)
+    with pytest.raises(KeysError, match=f"chmod 600 {folder / 'ca.key'}"):
+        keys.renew(folder, "north")

@@ -12,7 +12,15 @@ import pytest
 import fedbandits as fb
 from fedbandits.live import Federation
 from fedbandits.live.ledger import Ledger, owns
-from fedbandits.live.messages import Flow, Format, Message, RefusedError, Report, packed
+from fedbandits.live.messages import (
+    LARGEST,
+    Flow,
+    Format,
+    Message,
+    RefusedError,
+    Report,
+    packed,
+)
 from fedbandits.networks import Network
 
 FORM = Format(b"12345678", {"z": 2}, {"m": 1})
@@ -306,7 +314,7 @@ def test_a_flow_far_ahead_is_no_way_around_the_limit() -> None:
     exchanged(owner, other)
     sent = answer(owner, report(other))
     assert isinstance(sent, Flow)
-    lie = msgspec.structs.replace(sent, sequence=10**15, flow=packed({"z": np.array([1e14, 0.0])}))
+    lie = msgspec.structs.replace(sent, sequence=10**15, flow=packed({"z": np.array([1e12, 0.0])}))
     with pytest.raises(RefusedError, match="both ends start"):
         other.receive(owner.name, lie)
     assert np.abs(other.values["z"]).max() <= 1.0
@@ -404,3 +412,76 @@ def test_a_goodbye_is_heard_by_who_has_another_file() -> None:
     assert not other.untold
     assert (owner.values["z"] == [8.0, 0.0]).all()
     assert (other.values["z"] == 0).all()
+
+
+def test_no_honest_flow_or_value_is_beyond_what_the_other_end_takes() -> None:
+    """Inputs as large as these are no honest agent's; a liar that is gone may have left flows."""
+    owner, other = pair()
+    put(owner, [40 * LARGEST, 0.0])
+    put(other, [-40 * LARGEST, 0.0])
+    for _ in range(20):
+        exchanged(owner, other)
+    assert owner.edges[other.name].flow["z"][0] == LARGEST
+    assert other.edges[owner.name].flow["z"][0] == -LARGEST
+    put(owner, [-40.5 * LARGEST, 0.0])
+    put(other, [40.5 * LARGEST, 0.0])
+    for _ in range(300):
+        exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"], other.values["z"], rtol=0, atol=1e-3)
+
+
+def test_values_that_no_honest_agent_reaches_count_as_the_largest_it_can_reach() -> None:
+    names = ("u", "v") if owns("u", "v") else ("v", "u")
+    owner, other = (Ledger(name, FORM, reach=100.0) for name in names)
+    owner.connect(other.name, 0.25, 10)
+    other.connect(owner.name, 0.25, 20)
+    put(other, [1000.0, -1000.0])
+    exchanged(owner, other)
+    np.testing.assert_array_equal(owner.values["z"], [25.0, -25.0])
+    np.testing.assert_array_equal(owner.values["z"] + other.values["z"], [1000.0, -1000.0])
+
+
+def test_a_flow_of_an_older_journal_that_is_too_large_starts_again() -> None:
+    """Up to version 2 of the protocol flows between honest agents could pass any bound."""
+    owner, other = pair()
+    for one, sign in ((owner, 1), (other, -1)):
+        [name] = one.edges
+        edge = one.edges[name]._replace(flow={"z": np.array([sign * 4e15, 0.0])}, sequence=7)
+        one.restore({"z": np.array([sign * 4e15 + 1.0, 0.0])}, one.maxima, {name: edge})
+    owner.inputs["z"] = np.array([1.0, 0.0])
+    other.inputs["z"] = np.array([3.0, 0.0])
+    for one in (owner, other):
+        [name] = one.edges
+        one.connect(name, 0.25, 5)  # as an agent does when it starts
+        assert name in one.changed
+    for _ in range(100):
+        with suppress(RefusedError):
+            exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"], [2.0, 0.0])
+    np.testing.assert_allclose(other.values["z"], [2.0, 0.0])
+
+
+@pytest.mark.parametrize("liar", ["owner", "other"])
+def test_no_incarnation_that_a_liar_claims_ends_an_edge(liar: str) -> None:
+    """The largest that is believed, and all beyond it; then an honest end comes back."""
+    clock = [1000]
+    owner, other = pair()
+    owner._newest = other._newest = lambda: clock[0]
+    exchanged(owner, other)
+    victim, thief = (other, owner) if liar == "owner" else (owner, other)
+    for claimed in (1000, 1001, 2**62, 2**63 - 2, 2**63 - 1):
+        lie = msgspec.structs.replace(thief.state(victim.name), incarnation=claimed)
+        with suppress(RefusedError):
+            victim.receive(thief.name, lie)
+        lie = msgspec.structs.replace(thief.state(victim.name), other=claimed)
+        with suppress(RefusedError):
+            victim.receive(thief.name, lie)
+    clock[0] += 10
+    honest = Ledger(thief.name, FORM, newest=lambda: clock[0])
+    honest.connect(victim.name, 0.25, 30)
+    ends = (honest, victim) if liar == "owner" else (victim, honest)
+    put(ends[0], [8.0, 0.0])
+    for _ in range(50):
+        exchanged(*ends)
+    np.testing.assert_allclose(ends[0].values["z"], [4.0, 0.0])
+    np.testing.assert_allclose(ends[1].values["z"], [4.0, 0.0])

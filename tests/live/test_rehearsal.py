@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import xarray as xr
 
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
+from fedbandits.arrays import Array
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.live import Away, ClockJump, Faults, Federation, Partition, rehearse
 from fedbandits.live.ledger import Ledger, fresh_edge
@@ -116,6 +118,47 @@ def test_lockstep_with_a_limit(limit: float) -> None:
     problem = fb.problems.heterogeneous(5, 3, 60, seed=2)
     gossip = fb.gossip.clipped(fb.gossip.metropolis(fb.networks.star(5)), limit)
     plays_as_simulated(problem, fb.FedExp3(0.1), gossip)
+
+
+@dataclass(frozen=True)
+class Always:
+    """Says the same whatever is true, so that the liar's own state does not matter."""
+
+    value: float
+
+    def lie(self, x: Array, t: Array) -> Array:
+        xp = x.__array_namespace__()
+        return xp.zeros_like(x) + self.value * xp.arange(x.shape[0])[:, None]
+
+
+@pytest.mark.parametrize("liars", [{1: Always(-50.0)}, {"agent1": Always(3.0), 3: Always(-0.5)}])
+@pytest.mark.parametrize("limit", [1.0, np.inf])
+def test_lockstep_with_liars_is_simulation(liars: dict[int | str, Always], limit: float) -> None:
+    problem = fb.problems.heterogeneous(5, 3, 40, seed=2)
+    gossip = fb.gossip.clipped(fb.gossip.metropolis(fb.networks.star(5)), limit)
+    federation = Federation(ARMS, gossip, algorithm=fb.FedExp3(0.1))
+    live = rehearse(problem, federation, runs=2, seed=5, lockstep=True, liars=liars)
+    numbers = {0 if who == "agent1" else int(who): attack for who, attack in liars.items()}
+    simulated = fb.simulate(
+        problem, fb.FedExp3(0.1), gossip, 2, seed=5, dtype="float64", liars=numbers
+    )
+    assert np.isnan(live.dataset["agent_regret"][:, [*numbers]]).all()
+    for name, variable in simulated.dataset.items():
+        if name != "recommended_arm":  # a liar's is of its own state
+            found = live.dataset[name]
+            np.testing.assert_allclose(found, variable, rtol=0, atol=1e-9, err_msg=str(name))
+    assert live.config == simulated.config | {"live": {"lockstep": True}}
+
+
+def test_a_liar_without_a_round_in_common_ruins_a_rehearsal_that_has_no_limit() -> None:
+    problem = fb.problems.bernoulli([0.1, 0.9], horizon=100, agents=4)
+    ring = fb.gossip.metropolis(fb.networks.ring(4))
+    regret = {}
+    for limit in (0.5, np.inf):
+        shops = Federation(["tea", "coffee"], fb.gossip.clipped(ring, limit))
+        result = rehearse(problem, shops, liars={"agent2": fb.attacks.promote(arm=1)})
+        regret[limit] = float(result.dataset["expected_regret"][0, -1])
+    assert regret[0.5] < 20 < 70 < regret[np.inf]
 
 
 @pytest.mark.slow

@@ -34,7 +34,9 @@ from .links import (
     play,
     send_until,
     server,
+    tls_connections,
     until,
+    without_garbage_collection,
 )
 
 
@@ -365,3 +367,53 @@ def test_a_neighbour_that_stands_still_holds_up_nobody(path: Path3) -> None:
             await process.wait()
 
     play(path, work)
+
+
+def test_memory_of_handshakes_that_were_cut_is_freed_at_once(
+    path: Path3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the garbage collector, which runs too rarely for so few and large objects."""
+    monkeypatch.setattr(tls_transport, "HANDSHAKE", 3 * WAIT)
+
+    async def work() -> None:
+        b = TlsTransport("b", path.address["b"], {"a": None}, path.folder / "b")
+        path.transports["b"] = b
+        await b.start(keep([]))
+        host, _, port = path.address["b"].rpartition(":")
+        before = tls_connections()
+        knockers: list[socket.socket] = []
+
+        def knock() -> None:
+            for _ in range(3 * MOST_HANDSHAKES):
+                knockers.append(socket.create_connection((host, int(port))))
+                knockers[-1].sendall(b"\x16\x03\x01\x02\x00\x01")  # half a handshake
+
+        await asyncio.to_thread(knock)
+        await until(lambda: b.counts["refused"] == 2 * MOST_HANDSHAKES)
+        await until(lambda: tls_connections() <= before + MOST_HANDSHAKES)
+        for each in knockers:
+            each.close()
+        await until(lambda: tls_connections() <= before)
+
+    with without_garbage_collection():
+        play(path, work)
+
+
+def test_memory_of_links_that_could_not_be_opened_is_freed_at_once(path: Path3) -> None:
+    """Neighbours that do not speak TLS: each attempt fails, and there are more and more of them."""
+
+    async def work() -> None:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            await reader.read()
+            writer.close()
+
+        host, _, port = path.address["a"].rpartition(":")
+        async with await asyncio.start_server(talk, host, int(port)):
+            before = tls_connections()
+            await path.start("b")
+            await until(lambda: path.transports["b"].counts["refused"] == 3)
+            await until(lambda: tls_connections() <= before)
+
+    with without_garbage_collection():
+        play(path, work)

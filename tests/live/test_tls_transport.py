@@ -219,7 +219,7 @@ class TestCertificates:
             file.write_bytes(good)
             keys.renew(path.folder, "b", days=700)
             await until(lambda: b.counts["reloads"])
-            assert "b has taken its new certificate" in caplog.text
+            assert "b uses its new keys" in caplog.text
 
             def shown() -> bytes | None:
                 with handshake(path.address["b"], path.folder / "c") as one:
@@ -321,6 +321,38 @@ class TestWhoIsCutOffLearnsWhy:
             await path.start("a")
             await path.hears("b", "a", b"here")
             assert b.obstacle("a") is None
+
+        play(path, work)
+
+    def test_one_that_does_not_answer_in_time(
+        self, path: Path3, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tls_transport, "CONNECT", 0.1)
+
+        async def work() -> None:
+            async def away(*_: Any, **__: Any) -> Any:
+                await asyncio.Event().wait()
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", away)
+            b = path.transport("b")
+            await b.start(keep(path.heard["b"]))
+            await until(
+                lambda: (
+                    b.obstacle("a") == f"no answer at {path.address['a']}: timed out after 0.1 s"
+                )
+            )
+
+        play(path, work)
+
+    def test_a_connection_that_ends_without_an_error_has_a_reason_too(self, path: Path3) -> None:
+        async def work() -> None:
+            await path.start("b")
+            b = path.transports["b"]
+            _, writer = await asyncio.open_connection(*path.address["b"].split(":"))
+            writer.write(b"\x16\x03\x01")
+            writer.close()
+            await until(lambda: b.counts["refused"])
+            assert (b.last_refusal or "").endswith("refused: the other end closed the connection")
 
         play(path, work)
 

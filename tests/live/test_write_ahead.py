@@ -29,7 +29,10 @@ class Crashed(NamedTuple):
         path = folder / "shop3.db"
         (folder / "shop3.db-shm").unlink(missing_ok=True)
         path.write_bytes(self.file if file is None else file)
-        (folder / "shop3.db-wal").write_bytes(self.log if log is None else log)
+        path.chmod(0o600)
+        written = folder / "shop3.db-wal"
+        written.write_bytes(self.log if log is None else log)
+        written.chmod(0o600)
         return path
 
 

@@ -20,8 +20,8 @@ from .source import PAGES, ROOT, blocks, name_of
 
 COMMAND: Any = typer.main.get_command(app)
 PROGRAMS = {
-    *("cp", "rm", "ssh", "scp", "docker", "journalctl", "dask", "ask", "."),
-    *("useradd", "chown", "chmod", "systemctl"),
+    *("cat", "cp", "rm", "ssh", "scp", "docker", "journalctl", "dask", "ask", "."),
+    *("useradd", "chown", "chmod", "systemctl", "printenv"),
     *("python3", "python", "pip", "make", "fedbandits"),
 }
 """What a reader's shell can be expected to have, or the page defines."""

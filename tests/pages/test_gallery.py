@@ -7,8 +7,10 @@ import importlib
 import re
 import runpy
 import sys
+import tomllib
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 
 from .source import ROOT
@@ -22,17 +24,42 @@ SCRIPTS = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_script_ends_in_a_picture(
-    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """A window with the picture opens; a file that a browser shows is named."""
+    shown: list[list[int]] = []
+    monkeypatch.setattr(plt, "show", lambda: shown.append(plt.get_fignums()))
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(script), run_name="__main__")
-    assert len(sys.modules["matplotlib.pyplot"].get_fignums()) == 1
+    found = runpy.run_path(str(script), run_name="__main__")
+    assert shown == [[1]]
+    for page in (value for value in found.values() if isinstance(value, Path)):
+        assert page.suffix != ".html" or str(page) in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []  # nothing is left in the reader's folder
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_a_script_is_short(script: Path) -> None:
     assert len(script.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_the_gallery_names_what_its_scripts_need() -> None:
+    """One extra brings every package that a script imports."""
+    page = (ROOT / "examples" / "gallery" / "README.rst").read_text(encoding="utf-8")
+    [extra] = set(re.findall(r"\.\[(\w+)\]", page))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = " ".join(extras["optional-dependencies"][extra])
+    assert "fedbandits[sim]" in needed
+    imported = {
+        name
+        for script in SCRIPTS
+        for name in re.findall(r"^(?:import|from) (\w+)", script.read_text(), re.MULTILINE)
+    }
+    others = imported - sys.stdlib_module_names - {"fedbandits", "numpy", "pandas", "matplotlib"}
+    assert others == {"optuna"}
+    assert all(name in needed for name in others)
 
 
 def test_an_animation_is_shown_whole_and_once(tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def untyped(function: Any) -> Any:
         ),
         (
             lambda: fb.problems.from_table(table().assign(loss=[0.5] * 11 + [np.nan])),
-            r"loss in row 12 \(time 3, agent agent1, arm arm1\) is empty; .* missing=",
+            r"no value for 1 of 12 cells .* at round 3, agent agent1, arm arm1\. .* missing=",
         ),
         (
             lambda: fb.problems.from_table(pd.concat([table(), table()["arm"]], axis=1)),
@@ -316,7 +316,7 @@ def untyped(function: Any) -> Any:
         ),
         (
             lambda: fb.problems.from_table(table(), agents=["agent0"]),
-            "agent 'agent1' in row 3, which agents does not name",
+            r"agent 'agent1' in row 2 \(counted from 0\), which agents does not name",
         ),
         (
             lambda: fb.problems.from_table(table(), arms=["arm0", "arm1", "arm0"]),
@@ -333,12 +333,12 @@ def untyped(function: Any) -> Any:
         (lambda: fb.problems.scaled(MAKE(3, 2, 5), 2, 1), "low < high, not low=2, high=1"),
         (lambda: fb.problems.from_table(table().drop(columns="arm")), "no column 'arm'"),
         (lambda: fb.problems.from_table(table().iloc[:0]), "no rows"),
-        (lambda: fb.problems.from_table(table().iloc[1:]), "no row for 1 of 12 cells, .* round 1"),
+        (lambda: fb.problems.from_table(table().iloc[1:]), "no value for 1 of 12 .* round 1"),
         (
             lambda: fb.problems.from_table(pd.concat([table(), table().iloc[:1]])),
-            "more than one loss for time 1, agent agent0, arm arm0: the second is in row 13",
+            "more than one loss for time 1, agent agent0, arm arm0: the second is in row 12 ",
         ),
-        (lambda: fb.problems.from_table(table().replace({"agent1": None})), "no agent in row 3"),
+        (lambda: fb.problems.from_table(table().replace({"agent1": None})), "no agent in row 2"),
         (
             lambda: fb.problems.from_table(table().astype({"loss": object}).replace(1.0, "x")),
             "loss in row .* is 'x', not a number",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 import zlib
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,15 @@ def test_an_mp4(ours: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ours.plot(kind="network", path=tmp_path / "network.mp4")
     assert (tmp_path / "network.mp4").read_text() == "5 frames"
     assert [file.name for file in tmp_path.iterdir()] == ["network.mp4"]
+
+    def fail(_: Writer) -> None:
+        raise subprocess.CalledProcessError(228, "ffmpeg", stderr="No space left on device\n")
+
+    with monkeypatch.context() as full:
+        full.setattr(Writer, "finish", fail)
+        with pytest.raises(OSError, match=r"^ffmpeg failed .*: No space left on device$"):
+            ours.plot(kind="network", path=tmp_path / "network.mp4")
+    assert (tmp_path / "network.mp4").read_text() == "5 frames"
     monkeypatch.setattr(writers, "is_available", lambda _: False)
     with pytest.raises(ValueError, match=r"network\.mp4 needs ffmpeg, which is not installed"):
         ours.plot(kind="network", path=tmp_path / "network.mp4")

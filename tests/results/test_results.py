@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from scipy import stats
 
 import fedbandits as fb
 from fedbandits.cli.tables import recommendation_line
-from fedbandits.results.plots import plot_regret, save_figure
+from fedbandits.common.figures import save_figure
+from fedbandits.results.plots import plot_regret
 from fedbandits.results.result import DIMENSIONS, FORMAT
 
 mpl.use("agg")
@@ -73,11 +75,29 @@ def test_band_is_students_t(result: fb.Result) -> None:
     assert float(mean[-1]) == pytest.approx(values.mean())
 
 
+WHY = "one run has no 95% interval: it takes two or more"
+
+
 @pytest.mark.slow
 def test_one_run_has_no_band() -> None:
+    """Values are printed without limits, and with the reason."""
     single = fb.simulate(PROBLEM, fb.Uniform(), runs=1)
+    other = fb.simulate(PROBLEM, fb.Exp3(), runs=1)
+    shown = [repr(single), repr(fb.compare(single, other))]  # before the dataset is built, and
     assert np.isnan(single.band().low).all()
-    single.plot()
+    shown += [repr(single), repr(fb.compare(single, other, single))]  # after
+    assert shown[0] == shown[2]
+    assert "Result(Uniform: 1 run, 6 agents" in shown[0]
+    for text in shown:
+        assert text.count(WHY) == 1
+        assert "NaN" not in text
+        assert "high 95%" not in text
+    assert f"  {float(single.dataset['regret'][0, -1]):.2f}\n" in shown[0]
+    title = fb.plot(single, other).get_legend().get_title().get_text()  # type: ignore[union-attr]
+    assert title == "no band: one run"
+    several = fb.simulate(PROBLEM, fb.Exp3(), runs=2)
+    title = fb.plot(single, several).get_legend().get_title().get_text()  # type: ignore[union-attr]
+    assert title == "band: 95% over 2 runs on fixed losses\nno band: one run"
 
 
 @pytest.mark.slow
@@ -190,23 +210,6 @@ def test_what_else_is_known_of_a_round_is_in_the_table(result: fb.Result) -> Non
     assert table["date"].tolist() == days.tolist()
 
 
-def test_a_failed_table_leaves_the_old_file(
-    result: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = result.to_csv(tmp_path / "curves.csv")
-    old = path.read_bytes()
-
-    def full(frame: pd.DataFrame, file: Path) -> None:
-        file.write_text("half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
-    with pytest.raises(OSError, match="No space left"):
-        result.to_csv(path)
-    assert path.read_bytes() == old
-    assert [f.name for f in tmp_path.iterdir()] == ["curves.csv"]
-
-
 def test_saved_and_loaded(result: fb.Result, tmp_path: Path) -> None:
     path = result.save(tmp_path / "a" / "grid.nc")
     loaded = fb.load(path)
@@ -215,20 +218,24 @@ def test_saved_and_loaded(result: fb.Result, tmp_path: Path) -> None:
     assert [f.name for f in path.parent.iterdir()] == ["grid.nc"]
 
 
-def test_a_failed_save_leaves_the_old_file(
-    result: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["grid.nc", "grid.csv", "grid.pdf"])
+def test_a_failed_write_leaves_the_old_file(
+    result: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    path = result.save(tmp_path / "grid.nc")
+    path = tmp_path / name
+    write = {".nc": result.save, ".csv": result.to_csv, ".pdf": lambda p: result.plot(path=p)}
+    write[path.suffix](path)
     old = path.read_bytes()
 
-    def full(*args: object, **kwargs: object) -> None:
+    def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", full)
-    with pytest.raises(OSError, match="No space left"):
-        result.save(path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write[path.suffix](path)
+    assert caught.value.filename == str(path)
     assert path.read_bytes() == old
-    assert [f.name for f in tmp_path.iterdir()] == ["grid.nc"]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.slow

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import logging
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -49,30 +49,19 @@ def test_a_folder_that_can_no_longer_be_written(
         before_cell(3, lambda: patched.setattr(*targets[step], fail), patched)
         with pytest.raises(SweepError) as caught:
             run_sweep(plan, out, COMMAND)
-    assert str(caught.value) == (
-        f"{out} cannot be written ({os.strerror(code)}); 3 of 4 cells are safe in {out}, 1 is "
-        f"missing; {GO_ON}"
+    why = re.escape(os.strerror(code))
+    if code == errno.ENOSPC:
+        path = re.escape(str(out / "cells"))
+        why = rf"{path}/\w+\.nc: {why}: the file needs [\d,]+ bytes, and [\d,]+ bytes are free; .*"
+    rest = re.escape(f"; 3 of 4 cells are safe in {out}, 1 is missing; {GO_ON}")
+    assert re.fullmatch(
+        rf"{re.escape(str(out))} cannot be written \({why}\){rest}", str(caught.value)
     )
     # What is there is whole, nothing half-written lies about, and the rest is the same.
     assert cells(out).items() < undisturbed.items()
     assert len(list((out / "cells").iterdir())) == 3
     run_sweep(plan, out, COMMAND)
     assert cells(out) == undisturbed
-
-
-def test_a_failed_write_keeps_nothing_of_the_buffer(
-    finished: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The error's traceback holds the frames, and their variables, as long as it is looked at."""
-    data = fb.load(store.cell_path(finished, plan.hashes[0])).dataset
-    buffer = io.BytesIO(b"the file")
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", lambda *_, **__: buffer.getbuffer())
-    (finished / "cells").rename(finished / "moved")
-    (finished / "cells").write_text("")
-    with pytest.raises(OSError, match="cells") as caught:
-        store.save_cell(finished, plan.hashes[0], data)
-    buffer.close()  # raises where a view of it is left
-    assert caught.tb is not None
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])

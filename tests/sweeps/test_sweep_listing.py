@@ -264,6 +264,20 @@ def test_sequences_that_are_refused(sweep: Path, args: list[str], message: str) 
     assert message in failed.stderr
 
 
+def test_a_figure_lies_in_the_folder_of_its_sweep(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a result, in that file's folder; the first argument decides."""
+    monkeypatch.chdir(tmp_path)
+    one = store.cell_path(sweep, store.read_manifest(sweep).cells[0].hash)
+    (tmp_path / "elsewhere").mkdir()
+    alone = shutil.copyfile(one, tmp_path / "elsewhere" / "one.nc")
+    for paths, target in (([sweep], sweep), ([alone, sweep], tmp_path / "elsewhere")):
+        done = call("plot", *paths)
+        assert done.stdout == f"wrote {target / 'regret.pdf'}\n"
+        assert (target / "regret.pdf").read_bytes().startswith(b"%PDF")
+
+
 def test_a_sweep_beside_a_result(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ compiles nothing; mark a field that must stay a Python value with
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -181,6 +182,20 @@ class Algorithm(ABC, Generic[S]):
     def rounds_before_gossip(self, arms: int) -> int:  # noqa: ARG002
         """How many first rounds overwrite what was received, so that no average may move yet."""
         return 0
+
+    def largest_estimate(self, arms: int, rounds: float) -> float:  # noqa: ARG002
+        """Return a bound on what an agent alone can put into an entry of an averaged leaf.
+
+        Live agents count no estimate of a neighbour for more than N times this bound.
+
+        Args:
+            arms: number of arms, K.
+            rounds: number of rounds, T.
+
+        Returns:
+            The bound, which no losses in [0, 1] exceed; infinite if unknown.
+        """
+        return math.inf
 
     def hear(self, state: S, received: Mapping[str, Array]) -> S:
         """The state of an agent that has heard from neighbours and not played since.

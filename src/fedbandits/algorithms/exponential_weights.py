@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -90,6 +91,24 @@ def importance_weighted(loss: Array, action: Array, p: Array) -> Array:
     return xp.where(played(action, like=p), loss / taken(p, action), 0.0)
 
 
+def largest_importance_weighted(exploration: Schedule, arms: int, rounds: float) -> float:
+    """Return the largest estimate of a single loss in rounds 1 to T: K / γ_T.
+
+    Args:
+        exploration: γ, which must not grow with the round.
+        arms: K.
+        rounds: T.
+
+    Example:
+        >>> largest_importance_weighted(Constant(0.1), 3, 1e6)
+        30.0
+    """
+    if not isinstance(exploration, Constant | Power):  # it may grow
+        return math.inf
+    gamma = exploration(np.float64(rounds), None)  # type: ignore[arg-type]  # neither reads the state
+    return arms / min(gamma, 1.0) if gamma > 0 else math.inf
+
+
 def charge_absent(state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
     """z(i) grows by the loss incurred for every arm i that was absent.
 
@@ -176,6 +195,10 @@ class ExploringWeights(Algorithm[LossEstimates]):
         """Line 3 of Algorithm 1: p_t = (1 - γ_t) x_t + γ_t / K."""
         x = exponential_weights(state, self.learning_rate, t)
         return explore(x, self.exploration(t, state))
+
+    def largest_estimate(self, arms: int, rounds: float) -> float:
+        """Return T K / γ_T."""
+        return rounds * largest_importance_weighted(self.exploration, arms, rounds)
 
     def charge_absent(self, state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
         """An absent arm is charged the loss incurred, and keeps its share."""

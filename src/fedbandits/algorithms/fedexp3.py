@@ -100,6 +100,11 @@ class FedExp3(ExploringWeights):
         """Only the running estimates leave the agent."""
         return {"z": state.z}
 
+    def largest_estimate(self, arms: int, rounds: float) -> float:
+        """Return T K / γ_T, or m K / γ_T with a memory of m < T rounds."""
+        most = super().largest_estimate(arms, rounds)
+        return most if self.memory is None else most * min(1.0, self.memory / rounds)
+
     def update(
         self,
         state: LossEstimates,

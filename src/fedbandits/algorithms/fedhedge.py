@@ -86,6 +86,10 @@ class FedHedge(Algorithm[LossEstimates]):
         """z_{t+1}^v = Σ_u W_uv z_t^u + ℓ_t^v."""
         return state._replace(z=received["z"] + feedback)
 
+    def largest_estimate(self, arms: int, rounds: float) -> float:  # noqa: ARG002
+        """Return T, the largest sum of losses."""
+        return rounds
+
     def charge_absent(self, state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
         """An absent arm is charged the loss incurred, and keeps its share."""
         return charge_absent(state, absent, loss)

@@ -67,6 +67,10 @@ class GossipUCB(Algorithm[GossipUCBState]):
         zeros = np.zeros((arms, *batch), dtype)
         return GossipUCBState(zeros, zeros, zeros, zeros, np.asarray(agents, dtype))
 
+    def largest_estimate(self, arms: int, rounds: float) -> float:  # noqa: ARG002
+        """Return 1, the largest mean reward."""
+        return 1.0
+
     def rounds_before_gossip(self, arms: int) -> int:
         """The K first pulls, in which ϑ = X̃ whatever was received."""
         return arms

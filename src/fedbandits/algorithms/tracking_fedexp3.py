@@ -23,6 +23,7 @@ from .exponential_weights import (
     explore,
     exponential_weights,
     importance_weighted,
+    largest_importance_weighted,
     told,
 )
 from .tunable import EXPLORATION, LEARNING_RATE, Tunable
@@ -181,6 +182,10 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
             lost=(1.0 - 1.0 / judged) * received["lost"] + xp.stack(charged),
             x=xp.concat([self._learner(each, state.agents, t + 1) for each in z.values()]),
         )
+
+    def largest_estimate(self, arms: int, rounds: float) -> float:
+        """Return T K / γ_T, for the memory that forgets nothing."""
+        return rounds * largest_importance_weighted(self.exploration, arms, rounds)
 
     def _weights(self, state: SeveralMemories, t: Array) -> list[Array]:
         """π(m) exp(-ζ L(m)) of each memory, up to a factor: `[*batch]`."""

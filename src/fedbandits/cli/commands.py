@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import logging
 import os
-import re
 import warnings
 from typing import Annotated, Any
 
@@ -18,7 +16,7 @@ from fedbandits.common.version import __version__
 
 from .doctor import doctor
 from .live import live_app
-from .messages import Lines, one_line, say, show_warning
+from .messages import Lines, in_words, one_line, say, show_warning
 from .network import list_, network
 from .options import Command
 from .reproduce import fetch_movielens, reproduce
@@ -44,7 +42,7 @@ class _Commands(TyperGroup):
             except (ValueError, OSError) as error:
                 if isinstance(error, OSError) and error.errno == errno.EPIPE:
                     raise  # the reader of a pipe went away, as in `fedbandits list | head`
-                say(f"error: {one_line(error)}", "red", err=True)
+                say(f"error: {in_words(error)}", "red", err=True)
                 for note in getattr(error, "__notes__", ()):  # lines to copy
                     say(note, err=True)
                 raise typer.Exit(2) from error
@@ -69,7 +67,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # in markup, the [sections] of files would disappear
 )
 
 data_app = typer.Typer(no_args_is_help=True)
@@ -99,7 +97,3 @@ def main(
 for _command in (run, results, tune, bounds, network, list_, schema, plot, reproduce, doctor):
     app.command(name=_command.__name__.strip("_"), cls=Command)(_command)
 data_app.command("movielens")(fetch_movielens)
-
-for _info in (*app.registered_commands, *live_app.registered_commands):
-    # Help is read as markup, and [sections] of files are none.
-    _info.help = re.sub(r"\[(?=[a-z#/@])", r"\\[", inspect.getdoc(_info.callback) or "")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def doctor() -> None:
-    """What is installed and what is missing for what, the devices JAX sees, and your folders.
+    """Print installed and missing packages, devices and folders.
 
     \b
     Example:

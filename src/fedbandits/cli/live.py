@@ -24,7 +24,7 @@ AllowModule = Annotated[
 
 @live_app.callback()
 def live() -> None:
-    """Agents that live apart: run them, look at them, give them keys."""
+    """Run live agents, inspect them and make their keys."""
 
 
 @live_app.command()
@@ -32,7 +32,7 @@ def show(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     json: Annotated[bool, typer.Option("--json", help="For machines, with all tickets.")] = False,
 ) -> None:
-    """What the journal of a live agent holds, also while the agent runs.
+    """Print the contents of a journal, also while its agent runs.
 
     Counts, open tickets, the values of the leaves by arm, and the ledger: for each neighbour the
     incarnations of both ends, the number of the last flow and how large it is.
@@ -62,10 +62,15 @@ def show(
 def backup(
     journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
     copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
+    without_log: Annotated[
+        bool,
+        typer.Option("--without-log", help="Copy a journal whose -wal is lost; see Operations."),
+    ] = False,
 ) -> None:
-    """Copy a journal, also while its agent runs: one moment of it, read and checked.
+    """Copy a journal and verify the copy, also while its agent runs.
 
-    All that was acknowledged before is in the copy, which appears whole or not at all.
+    All that was acknowledged before is in the copy, which appears whole or not at all. With
+    --without-log the copy lacks the last acknowledged choices and observations.
 
     \b
     Example:
@@ -73,7 +78,7 @@ def backup(
     """  # noqa: D301
     from fedbandits.live.journal import back_up
 
-    saved = back_up(journal, copy).saved
+    saved = back_up(journal, copy, without_log=without_log).saved
     rounds = 0 if saved.state is None else saved.state.rounds
     say(f"{copy} holds {tables.counted(rounds, 'choice')}; keep it as safe as the keys")
 
@@ -89,12 +94,13 @@ def up(
     pace: Annotated[
         float | None,
         typer.Option(
-            min=0.01, help="Seconds between two choices of an agent; that of [demo], else 0.5."
+            min=0.01,
+            help="Mean seconds between two choices of an agent; by default that of [demo], or 0.5.",
         ),
     ] = None,
     allow_module: AllowModule = None,
 ) -> None:
-    """Run a whole federation on this machine, to see it work; Ctrl-C ends it.
+    """Run a whole federation on this machine; Ctrl-C ends it.
 
     A process for each member, with certificates of their own, on the loopback address, and one page
     of all. The section [demo] of the file says what arms lose: means = [...], one for each arm, or
@@ -168,6 +174,13 @@ def keys(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
     out: Annotated[Path, typer.Option("--out", help="A folder, which is made.")] = Path("keys"),
     days: Annotated[float, typer.Option(min=1, help="That certificates are valid.")] = 365,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEMBER=HOST",
+            help="A further name or address in the certificate of a member; repeatable.",
+        ),
+    ] = None,
     renew: Annotated[
         str | None, typer.Option(metavar="MEMBER", help="A new certificate for one member.")
     ] = None,
@@ -178,13 +191,14 @@ def keys(
 ) -> None:
     """Make an authority, and a key and certificate for each member.
 
-    Each member's folder goes to its site; ca.key stays with you: who has it can make members. The
-    hosts in certificates are those of [addresses].
+    Copy each member's folder to its site. Keep ca.key: it can make members. A certificate is valid
+    for the member's host in [addresses] and each --host. --renew keeps the hosts that it has.
 
     \b
     Examples:
       fedbandits live keys federation.toml --out keys
       fedbandits live keys federation.toml --out keys --renew north
+      fedbandits live keys federation.toml --host north=bandits.example.org --host north=10.1.2.3
     """  # noqa: D301
     from fedbandits.live import Federation, membership
     from fedbandits.live import keys as making
@@ -196,8 +210,17 @@ def keys(
     hosts = {
         name: [address.rpartition(":")[0].strip("[]")] for name, address in known.addresses.items()
     }
+    for given in host or []:
+        name, equals, further = given.rpartition("=")
+        if not equals:
+            example = f"{known.members[0]}={given}"
+            raise ValueError(f"--host {given}: write MEMBER=HOST, for example {example}")
+        membership.require_member(federation, known, name)
+        if name != (renew or add or name):
+            raise ValueError(f"--host {given}: only {renew or add} gets a certificate now")
+        hosts.setdefault(name, []).append(further)
     if renew is not None:
-        making.renew(out, renew, hosts.get(renew), days)
+        making.renew(out, renew, hosts.get(renew, []), days)
         say(f"{out / renew / 'cert.pem'} is new; copy it to the site, which needs no restart")
     elif add is not None:
         making.add_member(out, add, hosts.get(add, making.LOOPBACK), days)
@@ -218,7 +241,7 @@ def join(
     ] = None,
     allow_module: AllowModule = None,
 ) -> None:
-    """Put a member into a federation's file, and say what to do next.
+    """Add a member to a federation's file and print the next steps.
 
     The file's comments and layout stay, and its version is raised by one.
 
@@ -239,7 +262,7 @@ def leave(
     name: Annotated[str, typer.Argument(help="Of the member that goes.")],
     allow_module: AllowModule = None,
 ) -> None:
-    """Take a member out of a federation's file, and say what to do next.
+    """Remove a member from a federation's file; print the next steps.
 
     Refused where the member is the only way between others. The file's comments and layout stay,
     and its version is raised by one.
@@ -259,7 +282,9 @@ def leave(
 def agent(
     file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="One member's file.")],
 ) -> None:
-    """Run one member of a federation until SIGTERM or Ctrl-C; logs are JSON lines.
+    """Run one member of a federation. Its log lines are JSON.
+
+    The agent stops gracefully at SIGTERM or Ctrl-C.
 
     \b
     Example of the file:
@@ -271,11 +296,15 @@ def agent(
     """  # noqa: D301
     import asyncio
 
+    from fedbandits.live.group_commit import StoppedError
     from fedbandits.live.site import log_as_json, read_site, run_site
 
     site = read_site(file)
     log_as_json()
-    asyncio.run(run_site(site))
+    try:
+        asyncio.run(run_site(site))
+    except StoppedError as error:
+        raise ValueError(str(error)) from error
 
 
 @live_app.command()
@@ -287,7 +316,7 @@ def status(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Who is there, who is silent, how far apart, and what is recommended.
+    """Show the recommended arm, mean losses, and silent or disagreeing neighbours.
 
     \b
     Example:
@@ -304,4 +333,7 @@ def status(
         return
     for line in live_tables.status_lines(found):
         say(line)
-    terminal().print(live_tables.neighbours_table(found))
+    console = terminal()
+    if (losses := live_tables.losses_table(found)) is not None:
+        console.print(losses)
+    console.print(live_tables.neighbours_table(found))

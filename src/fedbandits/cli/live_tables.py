@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 TICKETS = 20
 """Open tickets of a journal that a table shows."""
+
+LISTED = 40
+"""Arms that a table shows."""
 
 
 def journal_lines(found: Summary) -> list[str]:
@@ -96,6 +100,44 @@ def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
             when = f"expired on {day(end)}"
         lines.append(f"{'warning: ' * (left < MONTH)}the {what} {when}")
     return lines
+
+
+def losses_table(found: Mapping[str, Any]) -> Group | None:
+    """Return mean losses, or rewards, by arm and window; None without observations."""
+    losses = found.get("losses")  # an older agent has none
+    if losses is None:
+        return None
+    windows = losses["windows"]
+    table = empty_table("", *windows)
+    table.add_row("since", *(_utc(window["since"]) for window in windows.values()))
+    counts = [[window["observed"], *window["arm_observed"]] for window in windows.values()]
+    means = [[window["loss"], *window["arm_loss"]] for window in windows.values()]
+    # The arms with the most observations.
+    rows = sorted(range(1, 1 + len(found["arms"])), key=lambda row: -counts[-1][row])[:LISTED]
+    for row in (0, *sorted(rows)):
+        cells = [_mean(losses, of[row], n[row]) for of, n in zip(means, counts, strict=True)]
+        table.add_row(found["arms"][row - 1] if row else "played", *cells)
+    of = "and number of observations; times in UTC"
+    if losses["noise"] is not None:
+        of = "estimated from noisy bits, ± standard error; times in UTC"
+    what = "reward" if losses["rewards"] else "loss"
+    more = f"the {LISTED} arms observed most; --json has all"
+    note = more if len(found["arms"]) > LISTED else ""
+    return titled(f"mean {what} {of}", table, note)
+
+
+def _mean(losses: Mapping[str, Any], loss: float | None, count: int) -> str:
+    """Return a mean loss as the application gives them: a loss or a reward."""
+    if loss is None:
+        return "-"
+    mean = losses["low"] + losses["high"] - loss if losses["rewards"] else loss
+    if losses["noise"] is None:
+        return f"{mean:.4g} ({count:,})"
+    return f"{mean:.4g} ± {losses['noise'] / count**0.5:.2g}"
+
+
+def _utc(time: float) -> str:
+    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M}"
 
 
 def neighbours_table(found: Mapping[str, Any]) -> Table:

@@ -19,7 +19,8 @@ def terminal(*, err: bool = False) -> Console:
     """Standard output, or standard error, as wide as it is now."""
     from rich.console import Console
 
-    return Console(stderr=err, markup=False)  # names in tables are texts of files
+    # Names in files are not markup, and `ring:a:` is no emoji.
+    return Console(stderr=err, markup=False, emoji=False)
 
 
 def say_written(paths: list[Path], quiet: bool = False) -> None:
@@ -31,6 +32,13 @@ def say_written(paths: list[Path], quiet: bool = False) -> None:
 def one_line(message: object) -> str:
     """A message without its line breaks."""
     return " ".join(str(message).split())
+
+
+def in_words(error: Exception) -> str:
+    """Return an error's message in one line; one of the system's starts with its file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return one_line(f"{error.filename}: {error.strerror}")
+    return one_line(error)
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

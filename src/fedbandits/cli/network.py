@@ -27,7 +27,7 @@ def network(
         bool, typer.Option("--fastest", help="Also the fastest gossip, which takes a solver.")
     ] = False,
 ) -> None:
-    """Size, degrees, diameter of a network, and how fast gossip mixes on it.
+    """Print a network's size, degrees, diameter and mixing speed.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def network(
 
 
 def list_() -> None:
-    """Everything a configuration file can name, with parameters and defaults.
+    """List what configuration files can name, with all parameters.
 
     \b
     Example:

@@ -21,7 +21,8 @@ def make_folder(out: Path) -> None:
 
 def save_plot(ax: Axes, *paths: Path) -> None:
     """Save the figure of these axes, and close it."""
-    from fedbandits.results.plots import figure_of, save_figure
+    from fedbandits.common.figures import save_figure
+    from fedbandits.results.plots import figure_of
 
     try:
         save_figure(figure_of(ax), *paths)

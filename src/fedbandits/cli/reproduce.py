@@ -25,8 +25,8 @@ def reproduce(
         typer.Argument(
             metavar="PART",
             help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
-            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, robustness, "
-            "cdn.",
+            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, limits, "
+            "robustness, cdn.",
         ),
     ] = None,
     runs: Annotated[
@@ -49,7 +49,7 @@ def reproduce(
     ] = False,
     force: Force = False,
 ) -> None:
-    """Compute the paper's figures anew and set them beside the published ones.
+    """Recompute the paper's figures and compare them.
 
     Writes figures, tables and results, and a report of all parts found in the folder. A part that
     was done with other options is replaced with --force only.
@@ -114,7 +114,7 @@ def fetch_movielens(
         typer.Option(help="Where the zip goes; your data folder, which fedbandits doctor names."),
     ] = None,
 ) -> None:
-    """Download a MovieLens release from GroupLens; an interrupted download goes on.
+    """Download a MovieLens release, or resume its download.
 
     The releases are for research, not for revenue; each says so in its README.
 

@@ -27,7 +27,9 @@ def results(
     changes: SequenceChanges = None,
     parts: SequenceParts = None,
 ) -> None:
-    """Which cells of a sweep are done, failed and missing, and the command that plays the rest.
+    """Print the finished, failed and missing cells of a sweep.
+
+    The output also has the command that plays the missing cells.
 
     \b
     Examples:
@@ -67,7 +69,7 @@ def bounds(
     file: Config,
     changes: Changes = None,
 ) -> None:
-    """Simulate a configuration and print the paper's bounds beside the measured regret.
+    """Compare the regret of a configuration with the bounds.
 
     \b
     Examples:
@@ -88,7 +90,7 @@ def plot(
         Path | None,
         typer.Option(
             help="The figure to write (.pdf, .png, .svg; the network as .html, .gif or .mp4 too). "
-            "By default out/KIND.pdf, and out/network.html."
+            "By default KIND.pdf, or network.html, in the folder of the first argument."
         ),
     ] = None,
     label: Annotated[
@@ -104,7 +106,7 @@ def plot(
     changes: SequenceChanges = None,
     parts: SequenceParts = None,
 ) -> None:
-    """Draw the regret of several results into one figure, or another picture of them.
+    """Draw the regret of several results, or another figure.
 
     Without labels, results of one algorithm are told apart by what differs in their configurations.
     The folder of a sweep stands for all its cells that are done, named by their values.
@@ -126,7 +128,8 @@ def plot(
         raise ValueError(f"a picture of kind {kind} has no regret; leave --{min(against)} out")
     shown = curves(files)
     results = [load_against(file, against) for file, _ in shown]
-    target = out or Path("out", "network.html" if kind == "network" else f"{kind}.pdf")
+    folder = files[0] if files[0].is_dir() else files[0].parent
+    target = out or folder / ("network.html" if kind == "network" else f"{kind}.pdf")
     ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
     output_files.close_plot(ax)
     say_written([target])

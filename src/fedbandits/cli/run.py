@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import shlex
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +19,9 @@ from fedbandits.config.replacing import refuse_other
 from . import output_files, tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, Force, Out
+
+if TYPE_CHECKING:
+    from fedbandits.results.result import Result
 
 
 def run(
@@ -39,7 +44,7 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the files written.")] = False,
 ) -> None:
-    """Simulate what a configuration file describes: one experiment, or a sweep over many.
+    """Simulate the experiment or the sweep of a configuration file.
 
     Writes the result (.nc) and a plot of the regret (.png, .pdf), named after the file. A sweep, a
     file with lists of values, has a folder of that name; what is there already is not played again.
@@ -95,9 +100,20 @@ def run(
             say(tables.recommendation_line(result))
             if result.lies:
                 say(result.lies)
-        result.save(written[0])
+        _save(result, written[0])
         output_files.save_plot(result.plot(), *written[1:])
         say_written(written, quiet)
+
+
+def _save(result: Result, path: Path) -> None:
+    """Save a result; if its folder is full, save it as a temporary file and raise an error."""
+    try:
+        result.save(path)
+    except OSError as error:
+        with suppress(OSError):
+            spare = result.save(Path(tempfile.mkdtemp(prefix="fedbandits-"), path.name))
+            error.add_note(f"the result is in {spare}; move it to keep it")
+        raise
 
 
 def _estimate(document: config.Document, out: Path, force: bool) -> None:

@@ -22,7 +22,7 @@ def schema(
         Kind, typer.Option(help="Of experiments and sweeps, of federations, or of one member.")
     ] = Kind.run,
 ) -> None:
-    """Print a JSON Schema of configuration files, for editors that complete and check TOML.
+    """Print a JSON Schema of configuration files, for editors.
 
     Save it beside the files, and begin each with the line #:schema ./fedbandits.schema.json
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandits.common.describe import label
+from fedbandits.common.statistics import ONE_RUN
 from fedbandits.config import catalogue
 from fedbandits.privacy.response import guarantees
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from fedbandits.sweeps.store import Manifest, Status, StoredCell
     from fedbandits.tuning import Choice, Report
     from fedbandits.tuning.files import Tuned
+
+NO_BAND = "-"
+_ONE_RUN = f"{ONE_RUN.capitalize()}."
 
 LISTED = 40
 """Cells of a sweep that a table shows."""
@@ -60,7 +64,7 @@ def counted(number: int, what: str) -> str:
 
 def _band(low: float, high: float) -> str:
     if low != low:  # NaN: one run has no band
-        return "-"
+        return NO_BAND
     return "all runs alike" if low == high else f"{low:,.2f} to {high:,.2f}"
 
 
@@ -75,7 +79,7 @@ def summary_table(result: Result) -> Group:
         f"{result.label}: {sizes['agent']} agents, {sizes['arm']} arms, {rounds:,} rounds, "
         f"{counted(sizes['run'], 'run')}{_on_draws(result)}"
     )
-    return titled(title, table)
+    return titled(title, table, _ONE_RUN if result.sample[1] == 1 else "")
 
 
 def _on_draws(result: Result) -> str:
@@ -124,7 +128,8 @@ def sweep_tables(
         title = "cells that are done"
         if sequence:
             title += f", regret against {in_words(**sequence)}"
-        tables.append(cell_table(title, manifest, status.done, width, columns))
+        note = _ONE_RUN if NO_BAND in columns["95% band"] else ""
+        tables.append(cell_table(title, manifest, status.done, width, columns, note))
     if status.failed:
         cells = [cell for cell, _ in status.failed]
         errors = {"error": [error for _, error in status.failed[:LISTED]]}
@@ -140,6 +145,7 @@ def cell_table(
     cells: Sequence[StoredCell],
     width: int,
     columns: Mapping[str, Sequence[str]] | None = None,
+    note: str = "",
 ) -> Group:
     """The first cells, with a column for each of their axes and those given.
 
@@ -151,6 +157,7 @@ def cell_table(
         cells: all of them, of which the first are shown.
         width: of the terminal.
         columns: more texts, for each cell that is shown; the last column may be broken anywhere.
+        note: below the table.
     """
     from rich.text import Text
 
@@ -172,7 +179,7 @@ def cell_table(
         table.columns[-1].max_width = width - sum(axes) - 3 * (len(axes) + 1) - 1
     for row, *texts in zip(rows, *columns.values(), strict=True):
         table.add_row(*map(Text, [*row, *texts]))
-    return titled(title, table, _more(cells))
+    return titled(title, table, "\n".join(filter(None, [_more(cells), note])))
 
 
 def _widest(*texts: str | Sequence[str]) -> int:

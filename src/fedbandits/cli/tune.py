@@ -24,7 +24,7 @@ def tune(
     out: Out = Path("out"),
     force: Force = False,
 ) -> None:
-    """Search rates, block, memory or share on some seeds; report on fresh ones.
+    """Tune parameters on some seeds and report on fresh seeds.
 
     What the algorithm has of learning_rate, exploration, block, share,
     entropy_scale, tsallis_scale; memory only where the file sets one or

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -192,9 +193,26 @@ def seed32(value: Any, name: str = "seed") -> int:
     return number
 
 
+def real_array(values: Any, name: str) -> np.ndarray[Any, Any]:
+    """Return `values` as a float array; reject texts and rows of different lengths.
+
+    Example:
+        >>> real_array([[0.5, 0.5], [0.5]], "means")
+        Traceback (most recent call last):
+            ...
+        TypeError: means must be numbers in rows of one length, not [[0.5, 0.5], [0.5]]
+    """
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be numbers in rows of one length, not {shortened(values)}"
+        ) from None
+
+
 def unit_interval(values: Any, name: str, labels: tuple[str, ...] = ()) -> np.ndarray[Any, Any]:
     """`values` as a float array, every one in [0, 1]; names the first that is not."""
-    array = np.asarray(values, np.float64)
+    array = real_array(values, name)
     bad = ~((array >= 0) & (array <= 1))  # NaN fails both
     if bad.any():
         place = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -205,3 +223,15 @@ def unit_interval(values: Any, name: str, labels: tuple[str, ...] = ()) -> np.nd
         where = f" at {labelled}" if place else ""
         raise ValueError(f"{name} must be in [0, 1], but{where} it is {array[place]}")
     return array
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; only 0 is 0% and only 1 is 100%.
+
+    Example:
+        >>> percent(0.0), percent(0.001), percent(0.67), percent(0.999)
+        ('0%', '<1%', '67%', '>99%')
+    """
+    if 0 < share < 0.005:
+        return "<1%"
+    return ">99%" if 0.995 < share < 1 else f"{share:.0%}"

@@ -1,25 +1,95 @@
-"""Files that are either written whole or not at all."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a limit that leaves no room for a file."""
+
+
+def others_have_access(path: str | Path) -> bool:
+    """Return whether users besides the owner and the group may read or write a file.
+
+    Always False on systems without such modes.
+    """
+    return os.name == "posix" and bool(Path(path).stat().st_mode & 0o007)
+
 
 @contextmanager
-def atomic_path(path: str | Path, *, private: bool = False) -> Iterator[Path]:
-    """A temporary path beside `path` that replaces it if the block ends without an error.
+def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """Yield a file in memory, and write it to `path` whole or not at all when the block ends.
+
+    Libraries that write a file themselves fail in different ways on a full disk: HDF5 crashes the
+    interpreter, and matplotlib hides the error. In memory they cannot fail.
 
     Args:
         path: where the file appears.
-        private: only its owner may read it, at any time.
+        private: make it readable for its owner alone.
+
+    Raises:
+        OSError: if there is no room, with the path, the bytes that are needed and those that are
+            free. There is no partial file, and a file that was there before is unchanged.
+    """
+    with io.BytesIO() as held:
+        yield held
+        with (
+            held.getbuffer() as content,
+            atomic_path(path, private=private, size=len(content)) as temporary,
+            temporary.open("wb") as file,
+        ):
+            file.write(content)
+
+
+@contextmanager
+def atomic_path(
+    path: str | Path, *, private: bool = False, size: int | None = None
+) -> Iterator[Path]:
+    """Yield a temporary path that replaces `path` if the block ends without an error.
+
+    It is for writers that must not hold the whole file in memory; others use `atomic_write`.
+
+    Args:
+        path: where the file appears.
+        private: make it readable for its owner alone, at any time.
+        size: bytes of the file, where they are known, for the error of a full disk.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _replacing(target, private) as temporary:
+            yield temporary
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise full_disk(error.errno, target, size) from error
+
+
+def full_disk(code: int, path: Path, size: int | None = None) -> OSError:
+    """Return the error for a file that has no room.
+
+    Args:
+        code: one of `FULL`.
+        path: of the file, whose folder exists.
+        size: bytes of the file, where they are known.
+    """
+    free = f"{shutil.disk_usage(path.parent).free:,} bytes are free"
+    room = free if size is None else f"the file needs {size:,} bytes, and {free}"
+    fix = "make room there, or choose another folder"
+    return OSError(code, f"{os.strerror(code)}: {room}; {fix}", str(path))
+
+
+@contextmanager
+def _replacing(target: Path, private: bool) -> Iterator[Path]:
+    """Yield a new file in the folder of `target`, and rename it to `target` at the end."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(descriptor)
     temporary = Path(name)
@@ -35,10 +105,3 @@ def atomic_path(path: str | Path, *, private: bool = False) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
-    """A binary file that appears at `path` whole, or not at all."""
-    with atomic_path(path, private=private) as temporary, temporary.open("wb") as file:
-        yield file

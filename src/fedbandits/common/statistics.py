@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 
+ONE_RUN = "one run has no 95% interval: it takes two or more"
+"""Printed where an interval would stand."""
+
 
 class Band(NamedTuple):
     """A mean over runs or draws with its 95% interval, Student's t; NaN limits for a single one."""

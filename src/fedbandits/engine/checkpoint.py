@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedbandits.common.files import atomic_write
+from fedbandits.common.files import atomic_path
 from fedbandits.results.record import Record
 from fedbandits.results.snapshots import Snapshots
 
@@ -45,7 +45,7 @@ class Checkpoint:
         self.path = Path(directory) / f"{fingerprint[:32]}.npz"
         self._written = time.monotonic()
         # Refused before the run rather than after an hour of it.
-        with self._writing():
+        with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path.parent):
                 pass
@@ -72,7 +72,13 @@ class Checkpoint:
         arrays: dict[str, Any] = {"done": np.int64(done)}
         arrays |= {f"carry_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(carry))}
         arrays |= _arrays(records)
-        with self._writing(), atomic_write(self.path) as file:
+        size = sum(array.nbytes for array in arrays.values())
+        # Written as it is made: in memory a large state would be there twice.
+        with (
+            writing(self.path),
+            atomic_path(self.path, size=size) as temporary,
+            temporary.open("wb") as file,
+        ):
             np.savez(file, **arrays)
         self._written = time.monotonic()
 
@@ -84,14 +90,16 @@ class Checkpoint:
         """The run is complete."""
         self.path.unlink(missing_ok=True)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoint {self.path} cannot be written ({error.strerror or error})"
-            ) from error
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise a `CheckpointError` for a file that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoint {path} cannot be written ({error.strerror or error})"
+        ) from error
 
 
 def _arrays(records: Kept) -> dict[str, np.ndarray[Any, Any]]:

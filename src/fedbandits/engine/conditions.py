@@ -8,7 +8,7 @@ import numpy as np
 
 from fedbandits.algorithms.base import Leaf
 from fedbandits.arrays import Array
-from fedbandits.attacks import Attack
+from fedbandits.attacks import Attack, lie_about
 from fedbandits.privacy.response import RandomisedResponse
 
 from .mixing import Mixer
@@ -33,9 +33,7 @@ class Conditions:
     def told(self, leaf: Leaf, x: Array, t: Array) -> Array:
         """What agents tell their neighbours of a leaf that is x, `[M, R, N]`."""
         for v, attack in zip(self.liars, self.attacks, strict=True):
-            true = x[..., v]
-            lie = attack.lie(true, t) if leaf.attracts == "low" else -attack.lie(-true, t)
-            x = x.at[..., v].set(lie)
+            x = x.at[..., v].set(lie_about(attack, leaf.attracts, x[..., v], t))
         return x
 
     def honest(self, x: Array) -> Array:

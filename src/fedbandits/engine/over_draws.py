@@ -16,6 +16,8 @@ from fedbandits.problems.base import Problem
 from fedbandits.problems.redrawn import loss_seeds
 from fedbandits.results.record import MOST_ROUND_LOSSES
 
+from .checkpoint import writing
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -82,7 +84,9 @@ def _light(result: results.Result, draws: int) -> results.Result:
 def _keep(played: Sequence[results.Result], kept: Path, d: int) -> None:
     """Write the results of a draw; the first is the last to be written, so that all are there."""
     for h in reversed(range(len(played))):
-        played[h].save(kept.with_name(f"{kept.name}-{d}-{h}.nc"))
+        path = kept.with_name(f"{kept.name}-{d}-{h}.nc")
+        with writing(path):
+            played[h].save(path)
 
 
 def _files(kept: Path, d: int) -> list[Path]:

@@ -252,7 +252,8 @@ def check_arguments(
         )
     check_sizes(problem.agents, problem.arms, problem.horizon)
     _check_names(problem, gossip)
-    if dtype not in ("float32", "float64"):
+    # A NumPy dtype equals its name, but result files cannot hold it.
+    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
 
 

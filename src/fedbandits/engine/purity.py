@@ -123,6 +123,10 @@ def check_called(problem: Problem) -> None:
     """
     fix = "Draw with np.random.default_rng((seed, t)), which gives the same again when asked again"
     first = np.array(problem.losses(1))  # a copy: the function may write into its array again
+    if first.dtype.kind in "OSUcmM":
+        raise TypeError(
+            f"{problem.title}: the losses of round 1 are of type {first.dtype}; expected numbers"
+        )
 
     def alike(t: int) -> bool:
         return np.array_equal(first, np.asarray(problem.losses(t)), equal_nan=True)

@@ -68,7 +68,9 @@ def simulate(
         problem: the losses.
         algorithm: what each agent does.
         gossip: the network and its matrix; may be left out for algorithms that send nothing.
-        runs: R.
+        runs: R. Run r has the same random numbers whatever R is, but not the same rounding: XLA
+            adds up in an order that depends on the sizes of arrays. In float32 this flips an arm
+            now and then, and run r continues differently; in float64 that is 2^29 times rarer.
         seed: of the agents' randomness.
         against: regret at time t is against the arm best up to t (`current`, the paper's
             definition), or against the arm best at T (`final`).

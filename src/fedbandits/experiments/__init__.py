@@ -9,6 +9,7 @@ from . import (
     horizons,
     leaderboard,
     leaks,
+    limits,
     linear,
     live,
     moving,
@@ -29,6 +30,7 @@ REGISTRY: dict[str, Callable[[Options], Section]] = {
     "linear": linear.reproduce,
     "live": live.reproduce,
     "leaks": leaks.reproduce,
+    "limits": limits.reproduce,
     "robustness": robustness.reproduce,
     "cdn": cdn.reproduce,
 }
@@ -39,7 +41,7 @@ WITH = {"suite": ("moving",)}
 
 BEYOND = (
     *("suite", "moving", "leaderboard", "horizons", "linear"),
-    *("live", "leaks", "robustness", "cdn"),
+    *("live", "leaks", "limits", "robustness", "cdn"),
 )
 """Parts beyond the paper, which take minutes each: done only when asked for by name."""
 
@@ -55,6 +57,7 @@ __all__ = [
     "horizons",
     "leaderboard",
     "leaks",
+    "limits",
     "linear",
     "live",
     "moving",

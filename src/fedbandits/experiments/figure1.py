@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import fedbandits as fb
+from fedbandits.common.statistics import ONE_RUN
 
 from .measure import Interval, curves, in_threads, interval, resamples, span
 from .section import Options, Picture, Section, Table
@@ -250,6 +251,8 @@ def left_table(results: Mapping[str, fb.Result]) -> Table:
         )
     columns = ("algorithm", "t", "reference", "measured", "95% band", "apart", "source")
     note = "Bands cover the agents' own randomness: all runs face the same losses."
+    if results[UNIFORM].sample[1] == 1:
+        note = f"{ONE_RUN.capitalize()}."
     return Table("Left: regret on the grid", columns, rows, note)
 
 

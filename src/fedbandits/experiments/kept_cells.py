@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from fedbandits.common.describe import canonical, describe
-from fedbandits.common.files import atomic_path
+from fedbandits.common.files import atomic_write
 
 from .section import Options
 
@@ -53,8 +53,8 @@ class KeptCells:
                 return made(_unpacked(json.loads(path.read_text(encoding="utf-8"))))
             except (OSError, ValueError, TypeError, KeyError):
                 found = play(cell)
-            with atomic_path(path) as file:
-                file.write_text(json.dumps(_packed(found)), encoding="utf-8")
+            with atomic_write(path) as file:
+                file.write(json.dumps(_packed(found)).encode())
             return found
 
         return kept_or_played

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from fedbandits.common.files import atomic_path
+from fedbandits.common.files import atomic_write
 
 if TYPE_CHECKING:
     from .section import Picture, Section, Table
@@ -139,8 +139,8 @@ def write_report(out: Path, names: Sequence[str]) -> Path:
             f"`fedbandits reproduce --out {out}` makes them"
         )
     target = out / "report.html"
-    with atomic_path(target) as file:
-        file.write_text(_page(sections, out), encoding="utf-8")
+    with atomic_write(target) as file:
+        file.write(_page(sections, out).encode())
     return target
 
 

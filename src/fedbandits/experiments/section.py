@@ -14,10 +14,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedbandits.common.files import atomic_path
+from fedbandits.common.figures import save_figure
+from fedbandits.common.files import atomic_write
 from fedbandits.config.replacing import FIX
 from fedbandits.data import default_release
-from fedbandits.results.plots import save_figure
+from fedbandits.results.netcdf import write_netcdf
 
 from .drawn import digests
 
@@ -163,8 +164,8 @@ class Section:
 
     def add_csv(self, out: Path, name: str, frame: pd.DataFrame) -> None:
         """Write a tidy table."""
-        with atomic_path(out / name) as file:
-            frame.to_csv(file, index=False)
+        with atomic_write(out / name) as file:
+            file.write(frame.to_csv(index=False).encode())
         self.files.append(name)
 
     def add_result(self, out: Path, stem: str, result: Result) -> None:
@@ -173,8 +174,7 @@ class Section:
 
     def add_netcdf(self, out: Path, stem: str, data: xr.Dataset) -> None:
         """Write a dataset of its own shape as NetCDF."""
-        with atomic_path(out / f"{stem}.nc") as file:
-            data.to_netcdf(file, engine="h5netcdf")
+        write_netcdf(data, out / f"{stem}.nc")
         self.files.append(f"{stem}.nc")
 
     def save(self, out: Path) -> Path:
@@ -182,8 +182,8 @@ class Section:
         self.versions = self.versions or versions()
         self.draws = self.draws or digests()
         target = out / f"{self.name}.json"
-        with atomic_path(target) as file:
-            file.write_text(json.dumps({"format": FORMAT} | asdict(self)), encoding="utf-8")
+        with atomic_write(target) as file:
+            file.write(json.dumps({"format": FORMAT} | asdict(self)).encode())
         return target
 
 

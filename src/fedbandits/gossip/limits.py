@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fedbandits.common import checks
 
 from .base import Gossip
@@ -56,6 +58,8 @@ def clipped(gossip: Gossip, limit: float) -> Gossip:
 
 
 def _require_symmetric(gossip: Gossip) -> None:
+    if isinstance(gossip.weights, float | np.ndarray):  # one weight for both ends of each edge
+        return
     difference = (gossip.matrix - gossip.matrix.T).tocoo()
     worst = int(abs(difference.data).argmax()) if difference.nnz else 0
     if difference.nnz and abs(difference.data[worst]) > _ROUNDING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .rehearsal import rehearse
     from .service import Service, serve
-    from .status import Neighbour, Status
+    from .status import LossWindow, MeanLosses, Neighbour, Status
     from .suitable import UnsuitableError
     from .tickets import ChoiceError, ConflictingChoiceError, Ticket
     from .tls_transport import TlsTransport
@@ -50,6 +50,8 @@ _LATER = {
     "JournalError": "journal.errors",
     "KeysError": "keys",
     "Links": "memory",
+    "LossWindow": "status",
+    "MeanLosses": "status",
     "MemoryNetwork": "memory",
     "MemoryStore": "memory",
     "Neighbour": "status",
@@ -88,6 +90,8 @@ __all__ = [
     "JournalError",
     "KeysError",
     "Links",
+    "LossWindow",
+    "MeanLosses",
     "MemoryNetwork",
     "MemoryStore",
     "Neighbour",

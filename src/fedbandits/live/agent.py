@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import math
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,11 +22,12 @@ from .expiry import Expiries
 from .federation import Federation, Part
 from .group_commit import GroupCommit, StoppedError, Store
 from .hearing import Hearing
+from .log_limit import limited_logger
 from .member import Member
 from .messages import RefusedError
 from .observations import checked_range
 from .pace import REPEATS, Pace
-from .records import Identity
+from .records import Changes, Identity
 from .responses import Responses, responses
 from .status import Neighbour, Status
 from .tickets import OpenTicket, Ticket
@@ -35,7 +36,7 @@ from .transport import Transport
 if TYPE_CHECKING:
     from .blocking import BlockingAgent
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 JITTER = 0.1
 """By how much of a period gossip is early or late, so that agents do not all speak at once."""
@@ -177,16 +178,22 @@ class Agent:
             raise TypeError("observe takes a loss or a reward, one of the two")
         value = reward if loss is None else loss
         scaled = self._range.loss(value, reward=loss is None)
-        return self._observe(ticket.id if isinstance(ticket, Ticket) else ticket, scaled)
+        name = ticket.id if isinstance(ticket, Ticket) else ticket
+        return self._observe(name, scaled, reward=loss is None)
 
-    async def _observe(self, ticket: str, loss: Any) -> None:
-        self._running().observe(ticket, loss, self._now())
+    async def _observe(self, ticket: str, loss: Any, *, reward: bool) -> None:
+        self._running().observe(ticket, loss, self._now(), reward=reward)
         await self._saved()
 
     @property
     def running(self) -> bool:
         """Whether it has been started, and its store works."""
-        return self._commit is not None and self._commit.failure is None
+        return self._commit is not None and self.failure is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error of the store that stopped the agent; None while it works."""
+        return None if self._commit is None else self._commit.failure
 
     @property
     def transport(self) -> Transport | None:
@@ -261,6 +268,7 @@ class Agent:
             authority_expires=self.expiries and self.expiries.authority,
             epsilon=self.epsilon,
             baseline=self.baseline,
+            losses=member.losses.means(now, self._range, self._responses),
         )
 
     @property
@@ -318,7 +326,9 @@ class Agent:
                 responses=self._responses,
             )
             self._member = member
-            self._commit = GroupCommit(self.name, member.changes, self._store, self._send)
+            self._commit = GroupCommit(
+                self.name, partial(self._changes, member), self._store, self._send
+            )
             await self._commit.saved()
             if self._transport is not None:
                 await self._transport.start(self._receive)
@@ -438,7 +448,7 @@ class Agent:
             )
 
     def _running(self) -> Member:
-        failure = None if self._commit is None else self._commit.failure
+        failure = self.failure
         if failure is not None:
             raise StoppedError(
                 f"{self.name} stopped, since its store failed ({failure}); what it acknowledged "
@@ -466,6 +476,14 @@ class Agent:
         assert self._commit is not None
         self._commit.post(messages)
         await self._commit.saved()
+
+    def _changes(self, member: Member) -> Changes:
+        """Return the next commit; each closes one slice of the tickets whose time is over."""
+        more = member.expire(self._now())
+        changes = member.changes()
+        if more and self._loop is not None and self._commit is not None:
+            self._loop.call_soon(self._commit.post, ())  # after other calls have had their turn
+        return changes
 
     def _send(self, to: str, message: bytes) -> None:
         if self._transport is None:

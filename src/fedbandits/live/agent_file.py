@@ -21,12 +21,22 @@ class ServiceSection(msgspec.Struct, frozen=True):
     Attributes:
         address: host and port that the service listens on.
         token: file with the token of the service; by default the member's name and .token.
+        token_env: environment variable with the token, instead of a file.
+        read_token: file with a token that only reads: the status, events and metrics.
+        read_token_env: environment variable with the token that only reads, instead of a file.
+        hosts: names and IP addresses of the service that its certificate and address do not have.
         tls: whether the service shows the certificate of the keys.
         baseline: arm that an apprentice plays while it learns; without it, the drawn arm.
     """
 
     address: Annotated[str, msgspec.Meta(examples=["127.0.0.1:8080"])] = "127.0.0.1:0"
     token: Path | None = None
+    token_env: Annotated[str, msgspec.Meta(min_length=1, examples=["NORTH_TOKEN"])] | None = None
+    read_token: Path | None = None
+    read_token_env: Annotated[str, msgspec.Meta(min_length=1, examples=["READ_TOKEN"])] | None = (
+        None
+    )
+    hosts: Annotated[list[str], msgspec.Meta(examples=[["agent.example.org"]])] = []
     tls: bool = False
     baseline: Text | None = None
 

@@ -86,7 +86,9 @@ class Door:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self.handshakes) >= MOST_HANDSHAKES:
             self._make_room()
-        self.handshakes[self._loop.create_task(self._welcome(connection, host))] = host
+        task = self._loop.create_task(self._welcome(connection, host))
+        self.handshakes[task] = host
+        task.add_done_callback(lambda task: self.handshakes.pop(task, None))
 
     def _make_room(self) -> None:
         [(most, _)] = Counter(self.handshakes.values()).most_common(1)
@@ -106,7 +108,5 @@ class Door:
                 ssl_handshake_timeout=self._seconds,
             )
         except OSError as error:
-            self._refused(error, host)
-        finally:
-            if (task := asyncio.current_task()) is not None:
-                self.handshakes.pop(task, None)
+            # Its traceback and asyncio's objects refer to each other, with 256 KiB of buffer.
+            self._refused(error.with_traceback(None), host)

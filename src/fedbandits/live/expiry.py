@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from .keys import KeysError, check_member, expires, stamp
+from .keys import KeysError, check_member, read_authorities, read_certificate, signer_of, stamp
+from .log_limit import limited_logger
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 MONTH = 30 * 86_400.0
 """Seconds before the end from which on it is warned of."""
@@ -69,8 +69,10 @@ class ExpiryWatch:
         with suppress(KeysError):
             if self.expiries is not None:
                 check_member(self._keys, self._name)
-            member, authority = (expires(self._keys / file) for file in ("cert.pem", "ca.pem"))
-            self.expiries = Expiries(member.timestamp(), authority.timestamp())
+            member = read_certificate(self._keys / "cert.pem")
+            if (authority := signer_of(member, read_authorities(self._keys))) is not None:
+                ends = (each.not_valid_after_utc.timestamp() for each in (member, authority))
+                self.expiries = Expiries(*ends)
 
 
 def day(time: float) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from .log_limit import limited_logger
 from .records import Changes, Identity, Saved
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 
 class Store(Protocol):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Collection
 
+from .log_limit import limited_logger
 from .member import Member
 from .messages import RefusedError
 from .status import Neighbour
 from .transport import Transport
 
-_log = logging.getLogger("fedbandits.live")
+_log = limited_logger("fedbandits.live")
 
 STRANGERS = "strangers"
 """Under this name refusals of senders who are no neighbours are counted."""
@@ -37,7 +37,6 @@ class Hearing:
         self._name = name
         self._at: dict[str, float] = {}
         self._why: dict[str, str] = {}
-        self._other_file: set[str] = set()
 
     def begin(self) -> None:
         """Nobody has been heard since the start; refusals are counted on."""
@@ -45,17 +44,16 @@ class Hearing:
 
     def heard(self, sender: str, now: float) -> None:
         """A message was believed."""
-        self._other_file.discard(sender)
         self._at[sender] = now
 
     def refused(self, sender: str, error: RefusedError, neighbours: Collection[str]) -> None:
-        """A message was not; another file of the federation is logged once, until both agree."""
+        """Count a refused message, and log a neighbour that has another file of the federation."""
         known = sender if sender in neighbours else STRANGERS
         self.refusals[known][error.reason] += 1
         self._why[known] = str(error)
-        if error.reason == "file" and known not in self._other_file:
-            self._other_file.add(known)
-            _log.warning("%s: %s", self._name, error)
+        if error.reason == "file":
+            cause = f"{self._name}: the file of {known}"
+            _log.warning("%s: %s", self._name, error, extra={"cause": cause})
 
     def neighbours(
         self, member: Member, transport: Transport | None, now: float

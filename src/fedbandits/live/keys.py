@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fedbandits.common.checks import did_you_mean
-from fedbandits.common.files import atomic_write
+from fedbandits.common.files import atomic_write, others_have_access
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -85,6 +85,14 @@ def member_named(common_name: str | None) -> str | None:
     if common_name is None or not common_name.startswith(MARK):
         return None
     return common_name.removeprefix(MARK)
+
+
+def holder_of(certificate: x509.Certificate) -> str | None:
+    """Return the member that a certificate names; None if it names none."""
+    from cryptography import x509
+
+    names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    return member_named(str(names[0].value)) if names else None
 
 
 def make_authority(days: float = AUTHORITY_DAYS, *, now: datetime | None = None) -> Pair:
@@ -192,35 +200,29 @@ def add_member(
 def renew(
     folder: str | Path,
     name: str,
-    hosts: Iterable[str] | None = None,
+    hosts: Iterable[str] = (),
     days: float = MEMBER_DAYS,
 ) -> None:
-    """A new certificate for a member, for the key that it has: only cert.pem changes.
+    """Make a new certificate for a member with the key that it has: only cert.pem changes.
 
     Args:
         folder: with the authority and the members' folders; their keys need not be there.
         name: of the member.
-        hosts: where it is reached from now on; as before by default.
+        hosts: names and addresses to add to the present certificate's.
         days: how long it is valid.
     """
     place = Path(folder)
     old = read_certificate(place / name / "cert.pem")
     public: Any = old.public_key()
-    if hosts is None:
-        hosts = [host for host in _hosts_of(old) if host != name]
+    hosts = [*_hosts_of(old), *hosts]
     _write(
         place / name / "cert.pem", _certify(read_authority(place), name, public, hosts, days, None)
     )
 
 
-def expires(path: str | Path) -> datetime:
-    """When a certificate ceases to be valid."""
-    return read_certificate(path).not_valid_after_utc
-
-
 def read_authority(folder: str | Path) -> Pair:
     """The authority of a folder that `write_keys` has made."""
-    return Pair(_read(Path(folder) / "ca.pem"), _read(Path(folder) / "ca.key"))
+    return Pair(_read(Path(folder) / "ca.pem"), _read_key(Path(folder) / "ca.key"))
 
 
 def read_certificate(path: str | Path) -> x509.Certificate:
@@ -233,6 +235,56 @@ def read_certificate(path: str | Path) -> x509.Certificate:
         if isinstance(error, KeysError):
             raise
         raise KeysError(f"{path} is no certificate in PEM: {error}") from None
+
+
+def decoded(certificate: bytes) -> x509.Certificate:
+    """Return a certificate from its DER bytes."""
+    from cryptography import x509
+
+    return x509.load_der_x509_certificate(certificate)
+
+
+def read_authorities(folder: str | Path) -> list[x509.Certificate]:
+    """Return the authorities in the ca.pem of a member: several while one is being replaced."""
+    from cryptography import x509
+
+    path = Path(folder) / "ca.pem"
+    try:
+        return x509.load_pem_x509_certificates(_read(path))
+    except ValueError as error:
+        if isinstance(error, KeysError):
+            raise
+        raise KeysError(f"{path} holds no certificate in PEM: {error}") from None
+
+
+def signer_of(
+    certificate: x509.Certificate, authorities: Iterable[x509.Certificate]
+) -> x509.Certificate | None:
+    """Return the authority that signed a certificate, or None.
+
+    Of several with the same key, return the one that is valid longest.
+    """
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+    found = []
+    for authority in authorities:
+        with suppress(InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
+            certificate.verify_directly_issued_by(authority)
+            found.append(authority)
+    return max(found, key=lambda each: each.not_valid_after_utc, default=None)
+
+
+def trusted_until(
+    certificate: x509.Certificate, authorities: Iterable[x509.Certificate]
+) -> float | None:
+    """Return the earlier expiry of a certificate and of its authority, in seconds since 1970.
+
+    None if no authority has signed it.
+    """
+    signer = signer_of(certificate, authorities)
+    if signer is None:
+        return None
+    return min(certificate.not_valid_after_utc, signer.not_valid_after_utc).timestamp()
 
 
 def stamp(folder: str | Path) -> list[tuple[int, ...]]:
@@ -253,26 +305,23 @@ def check_member(folder: str | Path, name: str) -> None:
         folder: with ca.pem, cert.pem and key.pem.
         name: of the member.
     """
-    from cryptography import x509
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     place = Path(folder)
     own = read_certificate(place / "cert.pem")
-    named = own.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    holder = member_named(str(named[0].value)) if named else None
+    holder = holder_of(own)
     if holder != name:
         whose = "nobody's" if holder is None else f"{holder!r}'s"
         raise KeysError(f"{place / 'cert.pem'} is {whose} certificate, not {name!r}'s")
-    authority = read_certificate(place / "ca.pem")
-    try:
-        own.verify_directly_issued_by(authority)
-    except (InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError) as error:
+    authority = signer_of(own, read_authorities(place))
+    if authority is None:
         raise KeysError(
-            f"{place / 'cert.pem'} is not signed by the authority of ca.pem beside it"
-        ) from error
+            f"{place / 'cert.pem'} is not signed by an authority in ca.pem of the same folder; "
+            "copy the files that belong together"
+        )
     try:
-        key = load_pem_private_key(_read(place / "key.pem"), None)
+        key = load_pem_private_key(_read_key(place / "key.pem"), None)
         fits = key.public_key() == own.public_key()
     except (UnsupportedAlgorithm, TypeError, ValueError) as error:
         if isinstance(error, KeysError):
@@ -284,15 +333,16 @@ def check_member(folder: str | Path, name: str) -> None:
     if not fits:
         raise KeysError(f"{place / 'key.pem'} is not the key of cert.pem beside it")
     now = datetime.now(UTC)
-    if own.not_valid_after_utc < now:
-        raise KeysError(
-            f"{place / 'cert.pem'} expired on {own.not_valid_after_utc:%Y-%m-%d}; renew it"
-        )
-    if authority.not_valid_after_utc < now:
-        raise KeysError(
-            f"{place / 'ca.pem'} expired on {authority.not_valid_after_utc:%Y-%m-%d}; make a new "
-            "authority, and give all members new keys"
-        )
+    remedies = ("renew it", "make a new authority, and give all members new keys")
+    for found, file, remedy in zip((own, authority), ("cert.pem", "ca.pem"), remedies, strict=True):
+        begin, end = found.not_valid_before_utc, found.not_valid_after_utc
+        if begin > now:
+            raise KeysError(
+                f"{place / file} is not valid before {begin:%Y-%m-%d %H:%M} UTC, and the clock of "
+                f"this machine says {now:%Y-%m-%d %H:%M} UTC: set the clock, or {remedy}"
+            )
+        if end < now:
+            raise KeysError(f"{place / file} expired on {end:%Y-%m-%d}; {remedy}")
 
 
 def _certify(
@@ -310,14 +360,15 @@ def _certify(
     if not 0 < len(name) <= LONGEST:
         raise KeysError(f"{name!r}: a certificate holds names of 1 to {LONGEST} letters")
     signer: Any = load_pem_private_key(authority.key, None)
-    issuer = x509.load_pem_x509_certificate(authority.certificate)
-    if signer.public_key() != issuer.public_key():
-        raise KeysError("ca.key is not the key of ca.pem: the authority's files do not belong")
+    authorities = x509.load_pem_x509_certificates(authority.certificate)
+    issuers = [each for each in authorities if each.public_key() == signer.public_key()]
+    if not issuers:
+        raise KeysError("ca.key is not the key of a certificate in ca.pem: copy the two together")
     # A name that no host can have is left out: TLS would refuse the whole certificate.
     named = [name] if _HOST.fullmatch(name) else []
     alternatives = [_general_name(host) for host in dict.fromkeys([*named, *hosts])]
     builder = (
-        _beginning(_subject(common_name(name)), issuer.subject, public, days, now)
+        _beginning(_subject(common_name(name)), issuers[0].subject, public, days, now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(
@@ -428,3 +479,11 @@ def _read(path: Path) -> bytes:
         raise KeysError(
             f"{path} cannot be read ({error.strerror}); `fedbandits live keys` makes it"
         ) from None
+
+
+def _read_key(path: Path) -> bytes:
+    """Read a private key, unless every user of the machine has access to it."""
+    content = _read(path)
+    if others_have_access(path):
+        raise KeysError(f"every user of this machine has access to {path}: chmod 600 {path}")
+    return content

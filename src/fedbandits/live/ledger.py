@@ -30,13 +30,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from .messages import (
     CLOSE,
+    LARGEST,
     VERSION,
     Flow,
     Format,
@@ -49,9 +50,14 @@ from .messages import (
     packed,
 )
 
+AHEAD_YEARS = 100
+AHEAD = AHEAD_YEARS * 365 * 86_400 * 1000 << 19
+"""The most that a neighbour's clock may be ahead, in years and in incarnations. `Agent` builds an
+incarnation from milliseconds and 19 random bits. A clock that lost the time shows 1970; then all
+other clocks are ahead of it."""
+
 NEWEST = 2**62
-"""No clock gives a later incarnation. A claim that there was one is refused, and there is room
-above it for who was told of this one."""
+"""The default bound on incarnations, for ledgers without a clock."""
 
 
 def owns(name: str, neighbour: str) -> bool:
@@ -100,6 +106,9 @@ class Ledger:
             neighbour that lies can move, by w · limit an exchange, and keeps the mean.
         kept: the share of each entry that a round of the algorithm leaves, by average leaf; 1 where
             nothing is said.
+        reach: the largest estimate of an honest agent. Larger ones count as this one.
+        newest: returns a bound on incarnations, which grows with the clock. A neighbour that claims
+            a later one is refused. So no claim can keep later ones out for ever.
     """
 
     def __init__(
@@ -108,11 +117,15 @@ class Ledger:
         form: Format,
         limit: float = math.inf,
         kept: Mapping[str, Vector] | None = None,
+        reach: float = LARGEST,
+        newest: Callable[[], int] = lambda: NEWEST,
     ) -> None:
         self.name = name
         self.form = form
         self.limit = limit
-        self._forgets = {leaf: x < 1 for leaf, x in (kept or {}).items() if (x < 1).any()}
+        self.reach = reach
+        self._newest = newest
+        self._forgotten = {leaf: 1 - x for leaf, x in (kept or {}).items() if (x < 1).any()}
         self.inputs: dict[str, Vector] = {k: np.zeros(n) for k, n in form.averages.items()}
         self.maxima: dict[str, Vector] = {
             k: np.zeros(n) for k, n in form.values.items() if k not in form.averages
@@ -133,9 +146,15 @@ class Ledger:
         self._settle()
 
     def connect(self, neighbour: str, weight: float, incarnation: int) -> None:
-        """A neighbour joins, or its edge has another weight now."""
+        """Add a neighbour, or change the weight of its edge.
+
+        An edge whose flow is too large for a message starts again. Journals of earlier versions
+        may hold one.
+        """
         if neighbour in self.edges:
-            self.edges[neighbour] = self.edges[neighbour]._replace(weight=weight)
+            edge = self.edges[neighbour] = self.edges[neighbour]._replace(weight=weight)
+            if any(not (np.abs(flow) <= LARGEST).all() for flow in edge.flow.values()):
+                self._restart(neighbour, max(incarnation, edge.incarnation + 1))
         else:
             self._put(
                 neighbour, fresh_edge(self.form, weight, owns(self.name, neighbour), incarnation)
@@ -163,6 +182,21 @@ class Ledger:
             self.maxima[name] = np.maximum(before, values[name])
         self._settle()
 
+    def add(self, own: Values, values: Values) -> None:
+        """Take in what a round has added.
+
+        Args:
+            own: what the agent added to each average, whatever it had received.
+            values: the agent's values now, for the maxima.
+        """
+        for name, before in self.inputs.items():
+            self.inputs[name] = before + own[name]
+        for name, share in self._forgotten.items():
+            self.inputs[name] = self.inputs[name] - share * self.values[name]
+        for name, most in self.maxima.items():
+            self.maxima[name] = np.maximum(most, values[name])
+        self._settle()
+
     def hold(self) -> None:
         """Exchange the values of this moment until `release`, as a round in common does."""
         self._held = dict(self.values)
@@ -170,6 +204,10 @@ class Ledger:
     def release(self) -> None:
         """Exchange the values of the moment again."""
         self._held = None
+
+    def shown(self) -> Values:
+        """Return the values that neighbours see: those of the moment, or those held."""
+        return self.values if self._held is None else self._held
 
     def leave(self, incarnations: Mapping[str, int]) -> None:
         """Start every edge anew with a newer incarnation, and exchange nothing any more."""
@@ -210,8 +248,7 @@ class Ledger:
         # A goodbye undoes what has flowed, whatever the edge's weight.
         if not (message.leaving or self._leaving):
             self._check_terms(sender, message.terms)
-        if message.other > NEWEST or message.incarnation > 2 * NEWEST - 2:
-            raise RefusedError("an incarnation from beyond the end of time", "ledger")
+        self._check_incarnations(edge, message)
         values = self.form.values_of(message)
         flow = self.form.flow_of(message) if isinstance(message, Flow) else {}
         same = self._same_ledger(sender, message)
@@ -260,6 +297,17 @@ class Ledger:
                 "file",
             )
 
+    def _check_incarnations(self, edge: Edge, message: Message) -> None:
+        """Reject incarnations that no clock gives: an honest end would never get past them."""
+        claims = ((message.incarnation, edge.other), (message.other, edge.incarnation))
+        for claimed, known in claims:
+            if claimed > known and claimed > self._newest():
+                raise RefusedError(
+                    f"incarnation {claimed} is more than {AHEAD_YEARS} years ahead of the clock "
+                    "here; check the clocks of both machines",
+                    "ledger",
+                )
+
     def _terms(self, neighbour: str) -> Terms:
         return Terms(self.edges[neighbour].weight, self.limit)
 
@@ -285,11 +333,14 @@ class Ledger:
 
     def _exchange(self, sender: str, edge: Edge, values: Values) -> None:
         """The owner moves the flow: f ← f + w (z_owner - z_other)."""
-        ours = self.values if self._held is None else self._held
+        ours = self.shown()
         moved = {}
         for name in self.form.averages:
-            difference = np.clip(ours[name] - values[name], -self.limit, self.limit)
-            moved[name] = edge.flow[name] + edge.weight * difference
+            here, there = (np.clip(z[name], -self.reach, self.reach) for z in (ours, values))
+            difference = np.clip(here - there, -self.limit, self.limit)
+            flow = edge.flow[name] + edge.weight * difference
+            # A flow at the bound moves no further away from 0; the neighbour takes all up to it.
+            moved[name] = np.clip(flow, -LARGEST, LARGEST)
         self._put(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
 
     def _contradicts(self, edge: Edge, message: Message, flow: Values) -> bool:
@@ -328,8 +379,8 @@ class Ledger:
 
     def _take_in(self, edge: Edge) -> None:
         """Keep z without the flow of an edge that ends, where the algorithm forgets."""
-        for name, forgets in self._forgets.items():
-            self.inputs[name] = self.inputs[name] - np.where(forgets, edge.flow[name], 0.0)
+        for name, share in self._forgotten.items():
+            self.inputs[name] = self.inputs[name] - np.where(share > 0, edge.flow[name], 0.0)
             self.took_in = True
 
     def _put(self, neighbour: str, edge: Edge) -> None:
@@ -350,7 +401,7 @@ class Ledger:
     def state(self, neighbour: str) -> Message:
         """What is sent to a neighbour now: the flow as it is from the owner, a report to it."""
         edge = self.edges[neighbour]
-        ours = packed(self.values if self._held is None else self._held)
+        ours = packed({k: np.clip(value, -LARGEST, LARGEST) for k, value in self.shown().items()})
         terms = self._terms(neighbour)
         numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence, terms)
         if edge.owner:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .keys import member_named
+from .keys import decoded, holder_of, trusted_until
 
 if TYPE_CHECKING:
+    from cryptography import x509
+
     from .tls_transport import TlsTransport
 
 MOST_BYTES = 2**19
@@ -54,19 +56,22 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._heard_at = time.monotonic()
+        self._own_certificate = owner.certificate
+        self._certificate: x509.Certificate | None = None
+        self._distrusted: str | None = None
         self._expires = 0.0
         self._taken = self._taken_bytes = 0
         self._since = self._heard_at
         self._paused: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """After the handshake."""
+        """Identify the other end, after the handshake."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
-        named = dict(pair for part in certificate.get("subject", ()) for pair in part)
-        self.peer = member_named(named.get("commonName"))
-        self._expires = ssl.cert_time_to_seconds(certificate["notAfter"])
+        certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        self._certificate = decoded(certificate)
+        self.peer = holder_of(self._certificate)
+        self.verify()
         if self._owner.opened(self):
             self.send(b"")
         else:
@@ -145,11 +150,28 @@ class Link(asyncio.Protocol):
         transport.write(len(message).to_bytes(4, "big") + message)
         return True
 
-    def over(self) -> str | None:
-        """Why it has to end: "silent" for too long, a certificate "expired", or not at all."""
-        if time.time() > min(self._expires, self._owner.authority_expires):
-            return "expired"
-        return "silent" if time.monotonic() - self._heard_at > self._owner.silence else None
+    def verify(self) -> None:
+        """Check the certificates of both ends against the authorities that are trusted now."""
+        owner, self._distrusted = self._owner, None
+        assert self._own_certificate is not None
+        assert self._certificate is not None
+        if trusted_until(self._own_certificate, owner.authorities) is None:
+            self._distrusted = f"the certificate that {owner.name} showed"
+        until = trusted_until(self._certificate, owner.authorities)
+        if until is None:
+            self._distrusted = "its certificate"
+        else:
+            self._expires = until
+
+    def over(self) -> tuple[str, str] | None:
+        """Return why the link must end, as a name in COUNTS and in words; None if it may stay."""
+        if self._distrusted is not None:
+            return "untrusted", f"no authority in ca.pem has signed {self._distrusted}"
+        if time.time() > self._expires:
+            return "expired", "its certificate, or that of its authority, has expired"
+        if time.monotonic() - self._heard_at > self._owner.silence:
+            return "silent", f"no sign of life for {self._owner.silence:g} s"
+        return None
 
     def cut(self) -> None:
         """Close at once."""

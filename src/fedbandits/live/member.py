@@ -6,6 +6,7 @@ or sends a message that came after them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,8 +17,9 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import sample
 from fedbandits.common.checks import did_you_mean
 
-from .ledger import Edge, Ledger, fresh_edge, owns
-from .messages import Format, Message, Values, Vector, encode, game_hash, packed
+from .ledger import AHEAD, Edge, Ledger, fresh_edge, owns
+from .loss_sums import LossSums
+from .messages import LARGEST, Format, Message, Values, Vector, encode, game_hash, packed
 from .observations import (
     ConflictingObservationError,
     ExpiredTicketError,
@@ -45,8 +47,14 @@ from .tickets import (
     uniform,
 )
 
+MOST_ROUNDS = 2.0**40
+"""Rounds that one agent plays at most: 3,000 a second for ten years are fewer."""
+
 SAME = 1e-6
 """Losses that differ by no more are the same observation, made twice."""
+
+SLICE = 200
+"""Tickets that may expire in one commit. More at once would block the event loop too long."""
 
 
 class Member:
@@ -99,12 +107,14 @@ class Member:
         self._incarnation = incarnation
         self._state = algorithm.init(len(arms), agents, dtype=np.float64)
         self.form = message_format(algorithm, self._state, arms)
-        self.ledger = Ledger(name, self.form, limit, kept)
+        self.ledger = Ledger(name, self.form, limit, kept, newest=self._newest)
         self._heard: Values = {}
         self._gossips = False
         self._unanswered: set[str] = set()
         self.book = TicketBook(name, saved.tickets, now)
         self._learnt = False
+        self._slice = SLICE
+        self.losses = LossSums(len(arms), saved.state.losses if saved.state else None)
         self._restore(saved)
         self.adopt(agents, neighbours, algorithm)
 
@@ -163,7 +173,7 @@ class Member:
         self._learnt = True
         return self._ticket(record)
 
-    def observe(self, ticket: str, loss: Any, now: float) -> None:
+    def observe(self, ticket: str, loss: Any, now: float, *, reward: bool = False) -> None:
         """Learn from the loss of a choice; the same again changes nothing.
 
         Args:
@@ -171,23 +181,36 @@ class Member:
             loss: of the arm played, in [0, 1]; of all arms, by name or in order, where the
                 algorithm takes full information (of those allowed then, by name).
             now: seconds since 1970.
+            reward: whether the application observed a reward.
         """
         self.expire(now)
         record = self.book.open.get(ticket)
         if record is None:
             self._check_again(ticket, loss)
             return
+        if self._over(record, now):  # and its slice comes later
+            raise _expired(ticket)
         losses = self._losses(record, loss)
         if self._responses is not None:  # from here on nobody knows the loss
             losses = np.array([self._responses.bit(losses.item())])
         self.observed += 1
+        known = {record.arm: losses[0]}
+        if self.algorithm.feedback == "full":
+            known = {i: loss for i, loss in enumerate(losses) if i not in record.absent}
+        self.losses.add(record.arm, known, now, reward=reward)
         self._learn(record, losses, "observed")
 
-    def expire(self, now: float) -> None:
-        """Close the tickets whose time is over."""
+    def expire(self, now: float) -> bool:
+        """Close tickets whose time is over, the oldest first; at most `SLICE` for one commit.
+
+        Returns:
+            Whether the time of other tickets is over too.
+        """
         if self.expiry.after is None:
-            return
-        while (record := self.book.oldest()) and now - record.issued >= self.expiry.after:
+            return False
+        first = itertools.islice(self.book.open.values(), self._slice)
+        for record in list(itertools.takewhile(lambda each: self._over(each, now), first)):
+            self._slice -= 1
             self.expired += 1
             if self.expiry.loss is None:
                 self._close(record, b"", "expired")
@@ -198,6 +221,8 @@ class Member:
                     charged = self._responses.expected(charged)
                 loss = np.full(len(self.arms) if full else 1, charged)
                 self._learn(record, loss, "expired")
+        oldest = next(iter(self.book.open.values()), None)
+        return oldest is not None and self._over(oldest, now)
 
     def distribution(self, t: int | None = None) -> Vector:
         """What the next choice is drawn from, `[K]`."""
@@ -291,6 +316,8 @@ class Member:
         The algorithm is the same, but may have been told of another network.
         """
         self.algorithm = algorithm
+        largest = agents * algorithm.largest_estimate(len(self.arms), MOST_ROUNDS)
+        self.ledger.reach = min(largest, LARGEST)
         for gone in self.ledger.edges.keys() - neighbours.keys():
             self.ledger.disconnect(gone)
         for neighbour, weight in neighbours.items():
@@ -298,6 +325,10 @@ class Member:
         if hasattr(self._state, "agents"):
             fresh = self.algorithm.init(len(self.arms), agents, dtype=np.float64)
             self._state = self._state._replace(agents=fresh.agents)
+
+    def _newest(self) -> int:
+        """Return the bound on incarnations; see `Ledger`."""
+        return self._incarnation() + AHEAD
 
     @property
     def disagreement(self) -> float:
@@ -322,10 +353,15 @@ class Member:
             for neighbour in self.ledger.changed
         }
         self._learnt = self.ledger.took_in = False
+        self._slice = SLICE
         self.ledger.changed = set()
         return Changes(state, edges, *self.book.changes())
 
     # What the above is made of
+
+    def _over(self, record: TicketRecord, now: float) -> bool:
+        """Return whether the time of a ticket is over."""
+        return self.expiry.after is not None and now - record.issued >= self.expiry.after
 
     def _absent(self, allowed: Iterable[str] | None) -> tuple[int, ...]:
         """The numbers of the arms that cannot be played now."""
@@ -404,9 +440,7 @@ class Member:
         """An observation of a ticket that is not open: in order only if it is the same again."""
         record = self.book.closed_ticket(ticket)
         if record.status == "expired":
-            raise ExpiredTicketError(
-                f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
-            )
+            raise _expired(ticket)
         losses = self._losses(record, loss)
         if not record.feedback:  # it was not kept: whatever comes is taken for the same
             return
@@ -423,20 +457,34 @@ class Member:
         self._hear()
         full = self.algorithm.feedback == "full"
         p = np.frombuffer(record.p)
-        state = self.algorithm.update(
-            self._state,
-            self.ledger.values,
-            np.int64(record.arm),
-            feedback if full else feedback[0],
-            p,
-            np.int64(record.round),
-        )
-        if record.absent:
+
+        def after(received: Values) -> Any:
+            """Return the state after this round, had these values been received."""
+            state = self.algorithm.update(
+                self._state,
+                received,
+                np.int64(record.arm),
+                feedback if full else feedback[0],
+                p,
+                np.int64(record.round),
+            )
+            if not record.absent:
+                return state
             absent = np.zeros(len(self.arms), bool)
             absent[list(record.absent)] = True
             loss = p @ feedback if full else feedback[0]
-            state = self.algorithm.charge_absent(state, absent, loss)
-        self.ledger.put(self.algorithm.message(state))
+            return self.algorithm.charge_absent(state, absent, loss)
+
+        state = after(self.ledger.values)
+        sent = self.algorithm.message(state)
+        if self.gossips:
+            # Estimates that a neighbour made huge have no digits left for a loss. So the agent's
+            # own part is computed without them: `check_suitable` has shown that it does not
+            # depend on them.
+            nothing = {name: np.zeros_like(value) for name, value in self.ledger.values.items()}
+            self.ledger.add(self.algorithm.message(after(nothing)), sent)
+        else:
+            self.ledger.put(sent)
         self._state = state
         self._learnt = True
         self._close(record, b"" if self._responses else feedback.tobytes(), status)
@@ -477,7 +525,9 @@ class Member:
             for name, array in zip(self._state._fields, arrays, strict=True)
         }
         inputs, maxima = packed(self.ledger.inputs), packed(self.ledger.maxima)
-        return StateRecord(self.rounds, self.observed, self.expired, fields, inputs, maxima)
+        return StateRecord(
+            self.rounds, self.observed, self.expired, fields, inputs, maxima, self.losses.record()
+        )
 
 
 def message_format(algorithm: AnyAlgorithm, state: Any, arms: tuple[str, ...]) -> Format:
@@ -489,6 +539,12 @@ def message_format(algorithm: AnyAlgorithm, state: Any, arms: tuple[str, ...]) -
     averages, maxima = sizes["average"], sizes["maximum"]
     game = game_hash(type(algorithm).__name__, averages | maxima, arms)
     return Format(game, averages, maxima)
+
+
+def _expired(ticket: str) -> ExpiredTicketError:
+    return ExpiredTicketError(
+        f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
+    )
 
 
 def _edge_record(edge: Edge) -> EdgeRecord:

@@ -8,6 +8,9 @@ REPEATS = 1
 """How often within a period a report is repeated to a neighbour that does not answer. So where
 messages are lost there are almost as many exchanges as where none is."""
 
+EXCHANGES = 2 * (1 + REPEATS)
+"""Exchanges that one neighbour can have in a gossip period; an honest one asks for half of them."""
+
 BURST = 4.0
 """Messages of one neighbour that may each move the flow in one instant."""
 
@@ -28,7 +31,7 @@ class Pace:
     """
 
     def __init__(self, period: float) -> None:
-        self._rate = 2 * (1 + REPEATS) / period
+        self._rate = EXCHANGES / period
         self._left: dict[str, tuple[float, float]] = {}
 
     def grants(self, neighbour: str, now: float) -> bool:

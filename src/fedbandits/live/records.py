@@ -71,6 +71,22 @@ class ArrayRecord(msgspec.Struct, frozen=True, gc=False):
     content: bytes
 
 
+class LossRecord(msgspec.Struct, frozen=True, gc=False):
+    """Sums of the losses that an agent has observed, see `LossSums`.
+
+    Attributes:
+        since: when the first was observed, in seconds since 1970.
+        until: when the current periods were the current ones.
+        rewards: whether the last observation was a reward.
+        sums: numbers of 64 bits. Sums of noisy bits where the agent learns from these.
+    """
+
+    since: float
+    until: float
+    rewards: bool
+    sums: bytes
+
+
 class StateRecord(msgspec.Struct, frozen=True, gc=False):
     """What an agent has learnt, as it is kept.
 
@@ -81,6 +97,7 @@ class StateRecord(msgspec.Struct, frozen=True, gc=False):
         fields: the algorithm's state.
         inputs: what it has put in, by average leaf.
         maxima: by maximum leaf.
+        losses: sums of observed losses; None before the first.
     """
 
     rounds: int
@@ -89,6 +106,7 @@ class StateRecord(msgspec.Struct, frozen=True, gc=False):
     fields: dict[str, ArrayRecord]
     inputs: dict[str, bytes]
     maxima: dict[str, bytes]
+    losses: LossRecord | None = None
 
 
 class EdgeRecord(msgspec.Struct, frozen=True, gc=False):

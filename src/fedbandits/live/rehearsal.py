@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import multiprocessing
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +26,7 @@ from .federation import Federation
 from .rehearsed_run import AWAY, Played, Run, play_run
 
 if TYPE_CHECKING:
+    from fedbandits.engine.liars import Liars
     from fedbandits.engine.preparation import Game
     from fedbandits.results.result import Result
 
@@ -42,6 +43,7 @@ class Rehearsal:
     lockstep: bool = False
     against: Literal["current", "final"] = "current"
     privacy: RandomisedResponse | None = None
+    liars: Liars | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.problem, Problem):
@@ -77,6 +79,7 @@ def rehearse(
     against: Literal["current", "final"] = "current",
     processes: int = 1,
     privacy: RandomisedResponse | None = None,
+    liars: Liars | None = None,
 ) -> Result:
     """Play a problem through real agents, on a network and disks in memory under a virtual clock.
 
@@ -101,6 +104,8 @@ def rehearse(
         processes: that play runs side by side; the result does not depend on it. A script that asks
             for more than one needs `if __name__ == "__main__":` around its calls.
         privacy: as in `fb.simulate`, with the same bits.
+        liars: as in `simulate`. A liar also reports to its neighbours as often as they allow,
+            except in lockstep.
 
     Example:
         >>> import fedbandits as fb
@@ -110,7 +115,7 @@ def rehearse(
         >>> result.dataset.sizes["agent"], result.config["live"]["faults"]
         (3, {'loss': 0.3})
     """
-    given = Rehearsal(problem, federation, faults, runs, seed, lockstep, against, privacy)
+    given = Rehearsal(problem, federation, faults, runs, seed, lockstep, against, privacy, liars)
     return rehearse_all([given], processes)[0]
 
 
@@ -139,6 +144,10 @@ def _game(rehearsal: Rehearsal) -> Game:
     check_against(rehearsal.against)
     gossip, problem = rehearsal.federation.gossip, rehearsal.problem
     assert isinstance(gossip, Gossip)
+    numbers: dict[int | str, int] = {k: v for v, k in enumerate(rehearsal.federation.members)}
+    liars = rehearsal.liars
+    if isinstance(liars, Mapping):
+        liars = {numbers.get(who, who): attack for who, attack in liars.items()}
     with precision("float64"):
         return prepare(
             problem,
@@ -149,6 +158,7 @@ def _game(rehearsal: Rehearsal) -> Game:
             dtype="float64",
             devices=1,
             privacy=rehearsal.privacy,
+            liars=liars,
         )
 
 
@@ -172,6 +182,7 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
             uniforms[:, number],
             privacy,
             None if responses is None else responses[:, number],
+            dict(zip(game.conditions.liars, game.conditions.attacks, strict=True)),
         )
         for number in range(rehearsal.runs)
     ]
@@ -223,7 +234,10 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
     from fedbandits.results.building import build_result
 
     problem, federation = rehearsal.problem, rehearsal.federation
-    game.record.add(1, *_sums(played))
+    curves, totals = _sums(played, list(game.conditions.liars))
+    game.record.add(1, curves, totals)
+    for of_agents in (game.record.agent_incurred, game.record.agent_expected):
+        of_agents[..., list(game.conditions.liars)] = np.nan
     live: dict[str, Any] = {"faults": rehearsal.faults.describe()}
     if rehearsal.lockstep:
         live = {"lockstep": True}
@@ -242,10 +256,14 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
     )
 
 
-def _sums(played: Sequence[Played]) -> tuple[Curves, AgentTotals]:
-    """Curves over time and totals of agents; who is away counts as the mean of the others."""
+def _sums(played: Sequence[Played], liars: list[int]) -> tuple[Curves, AgentTotals]:
+    """Return curves over time, and totals of agents.
+
+    An agent that is away counts as the mean of the others, and so does a liar.
+    """
     action = np.stack([run.action for run in played], axis=1)  # [T, R, N]
     expected = np.stack([run.expected for run in played], axis=1)
+    action[..., liars], expected[..., liars] = AWAY, np.nan
     arm_loss = played[0].arm_loss
     here = action != AWAY
     incurred = np.where(

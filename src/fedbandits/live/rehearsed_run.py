@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedbandits.arrays import sample
+from fedbandits.attacks import Attack, lie_about
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses
 
@@ -19,7 +21,8 @@ from .agent import Agent
 from .faults import Away, Faults
 from .federation import Federation
 from .memory import MemoryNetwork, MemoryStore
-from .messages import Vector
+from .messages import Values, Vector
+from .pace import EXCHANGES
 from .responses import Rehearsed
 from .tickets import Ticket
 from .virtual_clock import run_virtual
@@ -50,6 +53,7 @@ class Run(NamedTuple):
         uniforms: from which arms are drawn, and in the end recommended: `[T + 1, N]`.
         privacy: what is told instead of losses; None where losses are told.
         responses: the numbers by which that is drawn, `[T + 1, N]`.
+        liars: the attacks of agents that lie, by number.
     """
 
     problem: Problem
@@ -61,6 +65,12 @@ class Run(NamedTuple):
     uniforms: NDArray[np.float64]
     privacy: RandomisedResponse | None = None
     responses: NDArray[np.float64] | None = None
+    liars: Mapping[int, Attack] = MappingProxyType({})
+
+    @property
+    def honest(self) -> list[int]:
+        """The numbers of the agents that do not lie."""
+        return [v for v in range(self.problem.agents) if v not in self.liars]
 
     def chance(self, *what: object) -> random.Random:
         """Chance of its own for everything that has a name."""
@@ -95,8 +105,9 @@ def play_run(run: Run) -> Played:
 class _Losses:
     """The losses, a block of rounds at a time: nobody asks for a round that all have passed."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, honest: list[int]) -> None:
         self._problem = problem
+        self._honest = honest
         self._rounds = max(1, BLOCK // (8 * problem.agents * problem.arms))
         self._first = 1
         self._block: NDArray[np.float64] = np.empty((0, problem.agents, problem.arms))
@@ -110,7 +121,7 @@ class _Losses:
             if self._problem.check != "never":
                 check_losses(block, t, self._problem)
             self._first, self._block = t, block.astype(np.float64)
-            self.means[t - 1 : last] = self._block.mean(axis=1)
+            self.means[t - 1 : last] = self._block[:, self._honest].mean(axis=1)
         found: NDArray[np.float64] = self._block[t - self._first]
         return found
 
@@ -121,7 +132,7 @@ class _Stage:
     def __init__(self, run: Run) -> None:
         self.run = run
         problem, members = run.problem, run.federation.members
-        self.losses = _Losses(problem)
+        self.losses = _Losses(problem, run.honest)
         self.network = MemoryNetwork(run.faults.links, run.chance("network").getrandbits(64))
         self.stores = [MemoryStore(run.chance(name, "disk")) for name in members]
         self.agents: list[Agent | None] = [None] * len(members)
@@ -130,6 +141,8 @@ class _Stage:
         self.expected = np.full((problem.horizon, problem.agents), np.nan)
         self.now = [0] * len(members)
         """The round that each agent plays."""
+        self.reporting: list[asyncio.Task[None]] = []
+        """Tasks of the agents that lie."""
 
     async def play(self) -> Played:
         """From the first round, which is at second 1, to the last."""
@@ -143,6 +156,8 @@ class _Stage:
             await _until(self.run.problem.horizon + 1)
         sent = sum(self.network.messages.values()), sum(self.network.bytes.values())
         recommended = [await self.recommended(v) for v in range(len(self.agents))]
+        for task in self.reporting:
+            task.cancel()
         for agent in self.agents:
             assert agent is not None  # who was away is back
             await agent.stop()
@@ -167,7 +182,32 @@ class _Stage:
             epsilon=self.responses(v),
         )
         await agent.start()
+        if v in self.run.liars:
+            self.lie(v, agent)
         return agent
+
+    def lie(self, v: int, agent: Agent) -> None:
+        """Make agent v lie in every message, and report as often as its neighbours allow."""
+        ledger, truth = agent._running().ledger, agent._running().ledger.shown
+        leaves, attack = agent.part.algorithm.leaves, self.run.liars[v]
+
+        def shown() -> Values:
+            t = np.int64(max(self.now[v], 1))
+            return {
+                name: lie_about(attack, leaves[name].attracts, value[:, None], t)[:, 0]
+                for name, value in truth().items()
+            }
+
+        ledger.shown = shown  # type: ignore[method-assign]  # of this agent alone
+
+        async def report() -> None:
+            while agent.running:
+                await asyncio.sleep(agent.part.gossip_period / EXCHANGES)
+                if agent.running:
+                    agent.report()
+
+        if agent.part.gossip_period < math.inf:
+            self.reporting.append(asyncio.get_running_loop().create_task(report()))
 
     def responses(self, v: int) -> Rehearsed | None:
         """What agent v is told instead of its losses."""

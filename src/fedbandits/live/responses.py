@@ -55,6 +55,21 @@ class Responses:
         """What the bit is on average: a loss that is no secret, on the scale of bits."""
         return self.ones(loss) / (1 << BITS)
 
+    @property
+    def noise(self) -> float:
+        """The largest standard deviation of `estimate` from one bit."""
+        return float(Fraction(1 << BITS, 2 * ((1 << BITS) - 2 * self._flips)))
+
+    def estimate(self, bits: float) -> float:
+        """Return the unbiased estimate of a mean loss from a mean of bits; it may leave [0, 1].
+
+        Example:
+            >>> one = Responses(1.0)
+            >>> round(one.estimate(one.expected(0.25)), 9)
+            0.25
+        """
+        return (bits - self._flips / (1 << BITS)) * 2 * self.noise
+
 
 class Rehearsed(Responses):
     """What `fb.simulate` would tell an agent: from given numbers, and no guarantee.

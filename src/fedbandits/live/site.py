@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fedbandits.config.experiment import Place
 from fedbandits.config.reading import read_config
@@ -22,14 +24,22 @@ from .agent_file import AgentFile, PrivacySection, ServiceSection
 from .expiry import ExpiryWatch
 from .federation import Federation, Part, check_addresses
 from .group_commit import StoppedError
+from .log_limit import limited_logger
 from .observations import Range, checked_range
 from .responses import responses
 from .transport import Transport
 
-_log = logging.getLogger("fedbandits.live")
+if TYPE_CHECKING:
+    from .service import Service
+
+_log = limited_logger("fedbandits.live")
 
 LOOK = 1.0
 """Seconds between two looks at whether the agent still runs."""
+
+TRIM = 60.0
+"""Seconds between two calls of malloc_trim, which returns free memory to the system. Without it
+glibc never returns the memory that the connections of a flood needed."""
 
 
 class Site(NamedTuple):
@@ -90,10 +100,8 @@ def read_site(path: str | Path) -> Site:
             f"{name} has neighbours, and needs keys to prove who it is; make them with "
             f'fedbandits live keys {file.federation}, and add keys = "keys/{name}"'
         )
-    if service is not None and service.tls and file.keys is None:
-        raise Place(f"{place.name} [service]").error(
-            f'tls = true needs keys; add keys = "keys/{name}" before the first section'
-        )
+    if service is not None:
+        _check_service(service, file.keys, name, Place(f"{place.name} [service]"))
     return Site(
         part,
         file.journal or place.folder / f"{name}.db",
@@ -103,6 +111,24 @@ def read_site(path: str | Path) -> Site:
         (service and service.token) or place.folder / f"{name}.token",
         _epsilon(file.privacy, part, place),
     )
+
+
+def _check_service(service: ServiceSection, keys: Path | None, name: str, place: Place) -> None:
+    """Reject keys of [service] that contradict each other, and malformed hosts."""
+    from .service.address import host_name
+
+    if service.tls and keys is None:
+        raise place.error(
+            f'tls = true needs keys; add keys = "keys/{name}" before the first section'
+        )
+    for key in ("token", "read_token"):
+        if getattr(service, key) is not None and getattr(service, f"{key}_env") is not None:
+            raise place.error(f"give {key} or {key}_env, one of the two")
+    for host in service.hosts:
+        try:
+            host_name(host)
+        except ValueError as error:
+            raise place.error(error) from error
 
 
 def _epsilon(privacy: PrivacySection | None, part: Part, place: Place) -> float | None:
@@ -143,28 +169,45 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
             agent.expiries = watch.look(time.time())
         url = None
         if site.service is not None:
-            from .service import serve
-
-            asked, tls = site.service, None
-            if asked.tls and site.keys is not None:
-                tls = (site.keys / "cert.pem", site.keys / "key.pem")
-            service = await serve(
-                agent, asked.address, token_file=site.token, tls=tls, baseline=asked.baseline
-            )
+            service = await _serve(agent, site, site.service)
             await running.enter_async_context(service)
             url = service.url
         _log.info("%s runs%s", site.part.name, f", and serves {url}" if url else "")
         if url is not None:
-            _log.info("its page is %s/#token=TOKEN, with what stands in %s", url, site.token)
+            variable = site.service and site.service.token_env
+            where = f"the environment variable {variable}" if variable else site.token
+            _log.info("its page is %s/#token=TOKEN; the token is in %s", url, where)
         ready(url)
+        trim, trimmed = malloc_trim(), loop.time()
         while not stop.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), LOOK)
             if watch is not None:
                 agent.expiries = watch.look(time.time())
+            if loop.time() - trimmed > TRIM:
+                trimmed = loop.time()
+                trim(0)
             if not agent.running:  # whoever watches over processes starts it again
-                raise StoppedError(f"{site.part.name} stopped: its store failed")
+                raise StoppedError(f"{site.part.name} stopped: {agent.failure}")
         _log.info("%s stops", site.part.name)
+
+
+async def _serve(agent: Agent, site: Site, asked: ServiceSection) -> Service:
+    """Start the service that [service] describes."""
+    from .service import serve
+    from .service.bearer import token_in, token_of
+
+    read_token = None if asked.read_token is None else token_of(asked.read_token)
+    return await serve(
+        agent,
+        asked.address,
+        token_file=None if asked.token_env else site.token,
+        token=asked.token_env and token_in(asked.token_env),
+        read_token=token_in(asked.read_token_env) if asked.read_token_env else read_token,
+        hosts=asked.hosts,
+        tls=(site.keys / "cert.pem", site.keys / "key.pem") if asked.tls and site.keys else None,
+        baseline=asked.baseline,
+    )
 
 
 def _transport(site: Site) -> Transport | None:
@@ -179,6 +222,12 @@ def _transport(site: Site) -> Transport | None:
         {name: addresses.get(name) for name in site.part.neighbours},
         site.keys,
     )
+
+
+def malloc_trim() -> Callable[[int], object]:
+    """Return glibc's function of this name; with another C library, one that does nothing."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    return getattr(library, "malloc_trim", lambda _: 0)
 
 
 class JsonLines(logging.Formatter):

@@ -1,4 +1,4 @@
-"""What an agent tells about itself: to operators, dashboards and `fedbandits live status`."""
+"""The status of an agent, for operators, dashboards and `fedbandits live status`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import msgspec
 
 
 class Neighbour(msgspec.Struct, frozen=True):
-    """A neighbour, as an agent sees it.
+    """A neighbour, from the agent's point of view.
 
     Attributes:
-        weight: of the edge.
-        silent_for: seconds since it was last heard from; None if never since the start.
-        left: whether it has said goodbye.
-        refused: how many of its messages were not believed.
-        reasons: how many of those for which reason: `file` if it has another file of the
-            federation, which says otherwise of the edge; `game` if it plays other arms or another
-            algorithm; `protocol` if it has another version; `stale` if it was repeated or late;
-            `numbers`; `large`; `ledger`; `message` if it was none.
-        last_refusal: why the last of those was not.
-        disagreement: the largest difference between its estimates and the agent's; None if it was
-            never heard from.
-        no_link: why there is no link to it now; None if there is one, or nobody knows.
+        weight: The weight of the edge.
+        silent_for: Seconds since the neighbour's last message; none before the first message.
+        left: Whether the neighbour has announced that it leaves.
+        refused: Number of rejected messages of the neighbour.
+        reasons: Number of rejected messages by reason. `file`: the neighbour's federation file has
+            other terms for the edge. `game`: it has other arms or another algorithm. `protocol`:
+            it has another protocol version. `stale`: repeated or late. `numbers`: impossible
+            values. `large`: too many bytes. `ledger`: impossible flows or incarnations.
+            `message`: not a message.
+        last_refusal: The reason for the last rejection, as a sentence; none without rejections.
+        disagreement: The largest difference between the neighbour's estimates and the agent's;
+            none before the first message.
+        no_link: The reason for a missing link; none if the link exists or the reason is unknown.
     """
 
     weight: float
@@ -30,36 +31,82 @@ class Neighbour(msgspec.Struct, frozen=True):
     reasons: dict[str, int]
     last_refusal: str | None
     disagreement: float | None
-    no_link: str | None = None
+    no_link: str | None
+
+
+class LossWindow(msgspec.Struct, frozen=True):
+    """Mean losses over a window of time.
+
+    Attributes:
+        since: The beginning of the window, in seconds since 1970.
+        observed: Number of observations.
+        loss: The mean loss of the arms played, in the units of the application; none without
+            observations.
+        reward: The same as a reward, which is low + high - loss.
+        arm_observed: Number of observations of each arm's loss, in the order of the arms: the
+            rounds in which the arm was played, or with full information all rounds with that arm.
+        arm_loss: The mean of these losses for each arm; none without observations.
+    """
+
+    since: float
+    observed: int
+    loss: float | None
+    reward: float | None
+    arm_observed: tuple[int, ...]
+    arm_loss: tuple[float | None, ...]
+
+
+class MeanLosses(msgspec.Struct, frozen=True):
+    """Mean observed losses. Expired tickets are not observations.
+
+    Attributes:
+        low: The smallest possible loss or reward.
+        high: The largest possible loss or reward.
+        rewards: Whether the last observation was a reward.
+        noise: With epsilon, the largest standard error of an estimate from one noisy bit. With n
+            bits it is smaller by the square root of n. None without epsilon.
+        windows: The windows by name. `hour`, `day` and `week` hold the current one (UTC) and the
+            one before; `all` holds everything since the first observation.
+    """
+
+    low: float
+    high: float
+    rewards: bool
+    noise: float | None
+    windows: dict[str, LossWindow]
 
 
 class Status(msgspec.Struct, frozen=True):
     """An agent at one moment.
 
     Attributes:
-        name: of the agent.
-        version: of fedbandits.
-        federation_version: of the federation's file that it has.
-        algorithm: its name.
-        arms: their names.
-        probabilities: what the next choice is drawn from, in the order of the arms.
-        recommended: the arm that is likeliest.
-        rounds: choices so far.
-        observed: how many of them were observed.
-        expired: how many expired.
-        open_tickets: how many wait for their loss.
-        disagreement: the largest difference to what a neighbour last sent.
-        gossips: False while first rounds, in which nothing may be exchanged, are not yet observed.
-        agents: N.
-        gossip_period: seconds between two exchanges over an edge.
-        neighbours: by name.
-        uptime: seconds since the start.
-        time: seconds since 1970.
-        certificate_expires: when its certificate does, in seconds since 1970; None without keys.
-        authority_expires: the same of the authority's.
+        name: The name of the agent.
+        version: The version of fedbandits.
+        federation_version: The version in the agent's federation file.
+        algorithm: The name of the algorithm.
+        arms: The names of the arms.
+        probabilities: The distribution of the next choice, in the order of the arms.
+        recommended: The arm with the largest probability.
+        rounds: Number of choices.
+        observed: Number of observed choices.
+        expired: Number of expired choices.
+        open_tickets: Number of choices that wait for an observation.
+        disagreement: The largest difference between the agent's estimates and those that a
+            neighbour last sent.
+        gossips: Whether the agent exchanges estimates. False during initial rounds without gossip.
+        agents: Number of agents in the federation.
+        gossip_period: Seconds between two exchanges over an edge.
+        neighbours: The neighbours, by name.
+        uptime: Seconds since the start.
+        time: The time of this status, in seconds since 1970.
+        certificate_expires: When the agent's certificate expires, in seconds since 1970; none
+            without keys.
+        authority_expires: When the authority's certificate expires, in seconds since 1970; none
+            without keys.
         epsilon: ε per round for the losses of this agent (event level), even if all others collude;
             arms are public. None for no guarantee.
-        baseline: what is played each time, if the agent is an apprentice; None if it plays freely.
+        baseline: The arm that an apprentice plays in every round; none if the agent plays freely.
+        losses: Observed losses on average; none before the first observation.
     """
 
     name: str
@@ -80,7 +127,8 @@ class Status(msgspec.Struct, frozen=True):
     neighbours: dict[str, Neighbour]
     uptime: float
     time: float
-    certificate_expires: float | None = None
-    authority_expires: float | None = None
-    epsilon: float | None = None
-    baseline: str | None = None
+    certificate_expires: float | None
+    authority_expires: float | None
+    epsilon: float | None
+    baseline: str | None
+    losses: MeanLosses | None

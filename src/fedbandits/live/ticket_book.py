@@ -36,7 +36,7 @@ class TicketBook:
             given out must not keep it open for long.
 
     Attributes:
-        open: by id, in the order in which they were given out.
+        open: by id, in the order in which they were given out, which is that in which they expire.
         closed: by id, in the order in which they were closed; without their p.
         events: the ids of the tickets that bear an event of the application's own.
     """
@@ -56,10 +56,6 @@ class TicketBook:
         if record.event:
             self.events[record.event] = record.id
         self._unsaved[record.round] = record
-
-    def oldest(self) -> TicketRecord | None:
-        """The one that has waited longest; all live as long, so none expires before it."""
-        return next(iter(self.open.values()), None)
 
     def close(self, record: TicketRecord, feedback: bytes, status: Status, number: int) -> None:
         """One waits no more; the one closed longest ago may be forgotten for it.

@@ -8,7 +8,6 @@ as soon as its certificate is seen, and every refusal is counted.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 import time
@@ -16,17 +15,20 @@ from collections import Counter
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .door import Door
 from .inbox import Inbox
-from .keys import KeysError, check_member, expires, stamp
+from .keys import KeysError, check_member, read_authorities, read_certificate, stamp
 from .ledger import owns
 from .link import MOST_BYTES, Link
-from .obstacles import Obstacles
+from .log_limit import limited_logger
 from .transport import Receive
 
-_log = logging.getLogger("fedbandits.live")
+if TYPE_CHECKING:
+    from cryptography import x509
+
+_log = limited_logger("fedbandits.live")
 
 HANDSHAKE = 5.0
 """Seconds for a handshake."""
@@ -60,6 +62,7 @@ COUNTS = {
     "half": "links that ended in the middle of a message",
     "silent": "links cut for silence",
     "expired": "links cut because the other end's certificate, or the authority's, has expired",
+    "untrusted": "links cut because no authority in ca.pem has signed a certificate of its ends",
     "reloads": "of the own certificate",
 }
 """What is counted."""
@@ -76,13 +79,17 @@ class TlsTransport:
         listen: "host:port" where neighbours reach it; None if they cannot (it then opens all
             links).
         neighbours: "host:port" of each; None for one that cannot be reached.
-        keys: folder with ca.pem, cert.pem and key.pem. A renewed certificate is taken by itself,
-            and no link is closed for it.
+        keys: folder with ca.pem, cert.pem and key.pem. New files are used without a restart. A
+            link stays open if an authority in ca.pem has signed the certificates of its two ends,
+            and is cut otherwise.
         check: seconds between two looks at the certificate.
         silence: seconds without a sign of life until a link counts as broken.
 
     Attributes:
         counts: what happened, by the names in COUNTS.
+        last_refusal: why the last handshake was refused, or the last link was cut.
+        authorities: the certificates in ca.pem.
+        certificate: the member's own.
     """
 
     def __init__(
@@ -108,7 +115,10 @@ class TlsTransport:
         """Links of neighbours, and others that are not closed yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._door: Door | None = None
-        self._obstacles = Obstacles(name)
+        self.last_refusal: str | None = None
+        self.authorities: list[x509.Certificate] = []
+        self.certificate: x509.Certificate | None = None
+        self._obstacles: dict[str, str] = {}
         for address in self.neighbours.values():
             if address is not None:
                 _host_and_port(address)
@@ -167,11 +177,6 @@ class TlsTransport:
         """Neighbours to which there is a link now."""
         return frozenset(self._links)
 
-    @property
-    def last_refusal(self) -> str | None:
-        """Why the last handshake was refused."""
-        return self._obstacles.last
-
     def obstacle(self, neighbour: str) -> str | None:
         """Why there is no link to a neighbour now; None if there is one."""
         link = self._links.get(neighbour)
@@ -180,8 +185,8 @@ class TlsTransport:
         if neighbour not in self.neighbours:
             return "it was no neighbour when this agent started; restart the agent"
         if opens(self.name, self.listen, neighbour, self.neighbours[neighbour]):
-            return self._obstacles.of.get(neighbour, "not opened yet")
-        return (
+            return self._obstacles.get(neighbour, "not opened yet")
+        return self._obstacles.get(neighbour) or (
             f"waits for {neighbour} to open the link: its file may not have {self.name} yet, or it "
             f"does not reach {self.listen}"
         )
@@ -198,10 +203,15 @@ class TlsTransport:
             self.counts["strangers"] += 1
             at = "" if link.expected is None else f" at the address of {link.expected}"
             what = f"a link of {name or 'nobody'}, who is no neighbour{at}"
-            self._obstacles.warn(what)
+            _log.warning("%s: %s", self.name, what)
             if link.expected is not None:
-                self._obstacles.of[link.expected] = what
+                self._obstacles[link.expected] = what
             return False
+        if (why := link.over()) is not None:
+            self._cut(link, *why)
+            return False
+        if link.expected is None:
+            self._obstacles.pop(name, None)
         if (before := self._links.get(name)) is not None:
             before.cut()
         self._links[name] = link
@@ -225,10 +235,23 @@ class TlsTransport:
         who = f"from {address or 'nobody'}"
         if neighbour is not None:
             who = f"with {neighbour} at {self.neighbours[neighbour]}"
-        what = f"the handshake {who} was refused: {error}"
-        self._obstacles.refused(what, neighbour)
-        if neighbour is not None or isinstance(error, ssl.SSLError):  # not who only rings the bell
-            self._obstacles.warn(what)
+        what = f"the handshake {who} was refused: {_reason(error)}"
+        self.last_refusal = what
+        if neighbour is not None:
+            self._obstacles[neighbour] = what
+            _log.warning("%s: %s", self.name, what)
+        elif isinstance(error, ssl.SSLError):  # not a client that only connects and leaves
+            cause = f"{self.name}: a handshake from elsewhere: {error}"
+            _log.warning("%s: %s", self.name, what, extra={"cause": cause})
+
+    def _cut(self, link: Link, count: str, reason: str) -> None:
+        """End a link that may not stay."""
+        link.cut()
+        self.counts[count] += 1
+        what = f"the link to {link.peer} was cut: {reason}"
+        self.last_refusal = self._obstacles[str(link.peer)] = what
+        if count != "silent":
+            _log.warning("%s: %s", self.name, what)
 
     # What runs all the time
 
@@ -256,50 +279,59 @@ class TlsTransport:
                 await link.gone.wait()
                 if link.heard:
                     pause = RETRY[0]
-            except ssl.SSLError as error:
-                self.refuse(error, neighbour)
-            except OSError as error:  # nobody is there now; TimeoutError is one
-                self._obstacles.of[neighbour] = f"no answer at {address}: {error}"
+            except OSError as error:
+                error.with_traceback(None)  # it refers to buffers of asyncio, in a cycle
+                if isinstance(error, ssl.SSLError):
+                    self.refuse(error, neighbour)
+                else:
+                    self._obstacles[neighbour] = f"no answer at {address}: {_reason(error)}"
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY[1])
 
     async def _look_after(self) -> None:
-        """Show signs of life, cut what shows none, and take a renewed certificate."""
+        """Use new keys, cut links that may not stay, and show signs of life on the others."""
         seen = self._taken
         began = looked = time.monotonic()
         missed = False
         while True:
             await asyncio.sleep(min(HEARTBEAT, self._check, self.silence / 4))
+            if time.monotonic() - looked >= self._check:
+                looked, before, seen = time.monotonic(), seen, stamp(self.keys)
+                if before == seen != self._taken:  # the operator may still be copying files
+                    self._take_new_keys()
             for link in list(self._links.values()):
                 if (why := link.over()) is not None:
-                    self.counts[why] += 1
-                    link.cut()
+                    self._cut(link, *why)
                 else:
                     link.send(b"")
             if not missed and time.monotonic() - began > MISSED:
                 missed = True
                 for neighbour in self.neighbours:
-                    if (why := self.obstacle(neighbour)) is not None:
-                        self._obstacles.warn(f"no link to {neighbour}: {why}")
-            if time.monotonic() - looked < self._check:
-                continue
-            looked, now = time.monotonic(), stamp(self.keys)
-            if now == seen != self._taken:  # whoever copies files may be half done
-                try:
-                    self._read_keys()
-                    self.counts["reloads"] += 1
-                    _log.info("%s has taken its new certificate", self.name)
-                except (KeysError, OSError) as error:
-                    _log.warning("%s goes on with its old certificate: %s", self.name, error)
-            seen = now
+                    if (reason := self.obstacle(neighbour)) is not None:
+                        _log.warning("%s: no link to %s: %s", self.name, neighbour, reason)
+
+    def _take_new_keys(self) -> None:
+        """Use the files that changed; those that do not fit are read again at the next check."""
+        try:
+            self._read_keys()
+        except (KeysError, OSError) as error:
+            _log.warning("%s still shows its old certificate: %s", self.name, error)
+        else:
+            self.counts["reloads"] += 1
+            _log.info("%s uses its new keys", self.name)
 
     def _read_keys(self) -> None:
-        self._taken = stamp(self.keys)  # before they are read: what comes meanwhile is seen later
+        read = stamp(self.keys)  # first: the next check then sees a change in the meantime
+        # A removed authority loses its links even if another file does not fit.
+        self.authorities = read_authorities(self.keys)
+        for link in self._open:
+            link.verify()
         check_member(self.keys, self.name)
-        self.authority_expires = expires(self.keys / "ca.pem").timestamp()
         self._server, self._client = (
             _context(self.keys, side) for side in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
         )
+        self.certificate = read_certificate(self.keys / "cert.pem")
+        self._taken = read
 
 
 def reachable(
@@ -317,6 +349,13 @@ def reachable(
 def opens(name: str, listen: str | None, neighbour: str, address: str | None) -> bool:
     """Whether this end opens the link: of two that can, the one that owns their edge."""
     return address is not None and (listen is None or owns(name, neighbour))
+
+
+def _reason(error: OSError) -> str:
+    """Return the text of an error. Some that asyncio raises have no text."""
+    if not str(error) and isinstance(error, TimeoutError):
+        return f"timed out after {CONNECT:g} s"
+    return str(error) or "the other end closed the connection"
 
 
 def _context(keys: Path, side: int) -> ssl.SSLContext:

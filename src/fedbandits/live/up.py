@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedbandits.common.files import atomic_write
 from fedbandits.common.own_modules import allowing
 
 from .client import Client, ServiceError
@@ -94,7 +95,8 @@ def sites_written(
         for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
             near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
             text = _agent_toml(name, source, port, near, allow_modules)
-            (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+            with atomic_write(folder / f"{name}.toml") as file:
+                file.write(text.encode())
             services[name] = f"http://127.0.0.1:{port}"
         yield services
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from fedbandits.common.checks import INT32, fits, whole
 from fedbandits.common.describe import label
+from fedbandits.common.figures import save_figure
 
 from .searches import (
     Floats,
@@ -277,7 +278,9 @@ class Network:
         ax.set_axis_off()
         ax.set_title(self.name, fontsize=9)
         if path is not None:
-            ax.get_figure(root=True).savefig(path)  # type: ignore[union-attr]
+            figure = ax.get_figure(root=True)
+            assert figure is not None
+            save_figure(figure, path)
         return ax
 
     def layout(self) -> Floats:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +65,8 @@ def from_adjacency(matrix: Any) -> Network:
 def from_networkx(graph: nx.Graph[Any]) -> Network:
     """A network given as an undirected networkx graph; agents are its nodes in their order.
 
-    Nodes that are not just 0 … N-1 are kept as `network.names`.
+    Nodes that are not just 0 … N-1 are kept as `network.names`. A network has no weights: the
+    weights of the graph's edges are ignored, with a warning if they differ.
 
     Example:
         >>> import networkx as nx
@@ -75,7 +78,10 @@ def from_networkx(graph: nx.Graph[Any]) -> Network:
 
 @explained
 def read_graphml(path: str | Path) -> Network:
-    """A network from a GraphML file; agents are its nodes in the file's order."""
+    """A network from a GraphML file; agents are its nodes in the file's order.
+
+    Weights of edges are ignored, with a warning if they differ.
+    """
     from xml.etree.ElementTree import ParseError
 
     import networkx as nx
@@ -92,7 +98,18 @@ def square(matrix: Any, what: str) -> Sparse:
     from scipy.sparse import csr_array, issparse
 
     if not issparse(matrix):
-        matrix = np.asarray(matrix, np.float64)
+        given = matrix
+        try:
+            matrix = np.asarray(given)
+            if matrix.dtype.kind != "c":
+                matrix = matrix.astype(np.float64)
+        except (TypeError, ValueError):  # other objects, or rows of different lengths
+            kind = type(given).__name__
+            raise TypeError(
+                f"the {what} must be [N, N] numbers, not {kind} {shortened(given)}"
+            ) from None
+    if matrix.dtype.kind == "c":
+        raise TypeError(f"the {what} must be real, not {matrix.dtype}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] < 1:
         raise ValueError(f"the {what} must be square, [N, N], not of shape {matrix.shape}")
     return csr_array(matrix, dtype=np.float64, copy=True)
@@ -104,7 +121,15 @@ def _checked(
     """A network from edges that may be anything."""
     pairs = _edge_array(edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"edges must be pairs of agents, [E, 2], not of shape {pairs.shape}")
+        weights = "; edges have no weights" if pairs.ndim == 2 and pairs.shape[1] == 3 else ""
+        raise ValueError(
+            f"edges must be pairs of agents, [E, 2], not of shape {pairs.shape}{weights}"
+        )
+    if pairs.dtype.kind == "U":
+        raise TypeError(
+            f"edges must be pairs of numbers 0 … {agents - 1}, not names such as "
+            f"{str(pairs[0, 0])!r}; for names use fb.networks.from_networkx(nx.Graph(edges))"
+        )
     if pairs.dtype.kind not in "iu":
         raise TypeError(f"edges must be whole numbers, not {pairs.dtype}; they name agents")
     for row in np.flatnonzero(((pairs < 0) | (pairs >= agents)).any(axis=1))[:1]:
@@ -127,8 +152,9 @@ def _checked(
 
 
 def _from_networkx(family: str, graph: nx.Graph[Any], parameters: Mapping[str, Any]) -> Network:
-    if not hasattr(graph, "is_directed"):
-        raise TypeError(f"{family} takes a networkx graph, not {type(graph).__name__}")
+    if isinstance(graph, type) or not hasattr(graph, "is_directed"):
+        kind = f"the class {graph.__name__}" if isinstance(graph, type) else type(graph).__name__
+        raise TypeError(f"{family} takes a networkx graph, not {kind}")
     if graph.is_directed() or graph.is_multigraph():
         kind = "directed" if graph.is_directed() else "a multigraph"
         raise ValueError(
@@ -136,15 +162,44 @@ def _from_networkx(family: str, graph: nx.Graph[Any], parameters: Mapping[str, A
         )
     index = {node: v for v, node in enumerate(graph)}
     agents = whole(len(index), "the graph's number of nodes", least=1)
+    for node in [u for u, v in graph.edges if u == v][:1]:
+        raise ValueError(
+            f"node {node!r} has a self loop; remove it: "
+            "graph.remove_edges_from(nx.selfloop_edges(graph))"
+        )
+    names = tuple(str(node) for node in index)
+    if len(set(names)) < agents:
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the graph gives two nodes the name {twice!r}, as a number and as text")
     edges = _edge_array((index[u], index[v]) for u, v in graph.edges)
     made = _checked(family, agents, edges, parameters)
+    _warn_of_weights(family, graph)
     numbered = list(index) == list(range(agents))
-    return made if numbered else replace(made, names=tuple(str(node) for node in index))
+    return made if numbered else replace(made, names=names)
+
+
+def _warn_of_weights(family: str, graph: nx.Graph[Any]) -> None:
+    """Warn that the weights of edges are ignored; equal weights say nothing and need no warning."""
+    weights = list(graph.edges(data="weight", default=1))
+    if len({weight for _, _, weight in weights}) > 1:
+        u, v, weight = next(edge for edge in weights if edge[2] != 1)
+        # Level 5 is the line that calls from_networkx or read_graphml, through `explained`.
+        warnings.warn(
+            f"{family} ignores the weights of edges, such as {weight} between {u!r} and {v!r}: a "
+            "network has no weights, and gossip computes its own. To choose them, pass a doubly "
+            "stochastic matrix to fb.gossip.from_matrix",
+            stacklevel=5,
+        )
 
 
 def _edge_array(edges: npt.ArrayLike | Iterable[tuple[int, int]]) -> npt.NDArray[Any]:
-    """`edges` as an array; none at all gives [0, 2]."""
-    array = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))  # type: ignore[arg-type]
+    """Return edges as an array; an empty list gives [0, 2]."""
+    try:
+        array = np.asarray(edges if hasattr(edges, "__array__") else list(edges))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # not iterable, or items of different lengths
+        raise TypeError(
+            f"edges must be pairs of agents such as [(0, 1), (1, 2)], not {shortened(edges)}"
+        ) from None
     return array if array.size else np.zeros((0, 2), np.int64)
 
 

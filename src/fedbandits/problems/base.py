@@ -41,6 +41,9 @@ class Problem(ABC):
     dates: ClassVar[np.ndarray[Any, Any] | None] = None
     """When each round was, `[T]` of datetime64, where rounds have dates."""
 
+    filled: ClassVar[float] = 0.0
+    """The share of losses that were missing in the data and filled by a policy."""
+
     actions: ClassVar[Array | None] = None
     """The arms as vectors, `[K, d]`, where losses are linear in them."""
 
@@ -133,9 +136,11 @@ class Problem(ABC):
 
     @property
     def title(self) -> str:
-        """Its kind and sizes, for errors and to look at."""
+        """Its kind and sizes, and the share of losses that were filled."""
+        filled = f", {checks.percent(self.filled)} of losses filled" if self.filled else ""
         return (
-            f"{type(self).__name__}({self.horizon} rounds, {self.agents} agents, {self.arms} arms)"
+            f"{type(self).__name__}({self.horizon} rounds, {self.agents} agents, {self.arms} arms"
+            f"{filled})"
         )
 
     def __repr__(self) -> str:

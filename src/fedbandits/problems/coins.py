@@ -336,9 +336,8 @@ def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int 
         >>> problem.agents, problem.arms
         (2, 2)
     """
-    table = checks.unit_interval(
-        means, "means", ("agent", "arm") if np.ndim(means) == 2 else ("arm",)
-    )
+    given = checks.real_array(means, "means")
+    table = checks.unit_interval(given, "means", ("agent", "arm") if given.ndim == 2 else ("arm",))
     if table.ndim == 1 and agents is not None:
         table = table[None]
     elif agents is not None and table.shape[0] != agents:

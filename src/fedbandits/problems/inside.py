@@ -41,6 +41,11 @@ class Inside(Problem):
         return self.problem.dates
 
     @property
+    def filled(self) -> float:  # type: ignore[override]
+        """As the problem inside."""
+        return self.problem.filled
+
+    @property
     def loss_seed(self) -> int | None:
         """As the problem inside."""
         return self.problem.loss_seed

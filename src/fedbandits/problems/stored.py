@@ -76,7 +76,7 @@ def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
         >>> problem.horizon, problem.agents, problem.arms
         (10, 3, 2)
     """
-    array = _map(Path(tensor)) if isinstance(tensor, str | Path) else np.asanyarray(tensor)
+    array = _map(Path(tensor)) if isinstance(tensor, str | Path) else _array(tensor)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError("the tensor is masked; fill it first, for example with tensor.filled(0.0)")
     if array.ndim != 3:
@@ -86,6 +86,15 @@ def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     horizon, agents, arms = array.shape
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     return Stored(agents, arms, horizon, array)
+
+
+def _array(tensor: npt.ArrayLike) -> np.ndarray[Any, Any]:
+    try:
+        return np.asanyarray(tensor)
+    except ValueError as error:
+        raise ValueError(
+            "the tensor's rows have different lengths; expected (horizon, agents, arms)"
+        ) from error
 
 
 def _map(path: Path) -> np.ndarray[Any, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits.common.describe import label as in_words
-from fedbandits.common.statistics import Band, band
+from fedbandits.common.statistics import ONE_RUN, Band, band
 from fedbandits.schedules import public_name
 
 from .result import Result
@@ -190,8 +190,11 @@ class Comparison:
         )
 
     def __repr__(self) -> str:
-        shown = self.summary().rename(columns={"difference": "regret difference"})
-        return shown.round(2).to_string()  # pandas' own would cut off long names
+        shown = self.summary().rename(columns={"difference": "regret difference"}).round(2)
+        over = "draw" if "draw" in self.difference.dims else "run"
+        if self.difference.sizes[over] == 1:
+            return f"{shown[['regret difference']].to_string()}\n{ONE_RUN}"
+        return shown.to_string()  # pandas' own would cut off long names
 
 
 def compare(*results: Result | Mapping[str, Result]) -> Comparison:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.common.files import atomic_path
+from fedbandits.common.figures import save_figure
 from fedbandits.privacy.response import guarantee, guarantees
 
 from .comparison import named
@@ -276,19 +276,6 @@ def figure_of(ax: Axes) -> Figure:
     return figure
 
 
-def save_figure(figure: Figure, *paths: str | Path) -> None:
-    """Write a figure, in the format each name ends in, whole or not at all."""
-    for path in map(Path, paths):
-        kind = path.suffix.lstrip(".")
-        known = figure.canvas.get_supported_filetypes()
-        if kind not in known:
-            raise ValueError(
-                f"cannot save a figure as {path.name}; known endings: {', '.join(sorted(known))}"
-            )
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=200)
-
-
 def against(results: Mapping[str, Result]) -> list[str]:
     """The sequence of arms that all regrets are against; names tell it where they differ."""
     moving = {result.moving for result in results.values()}
@@ -313,14 +300,19 @@ def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
 
 
 def what_bands_cover(results: Mapping[str, Result]) -> list[str]:
-    """Runs or draws, and how many, in words; nothing where there is no band."""
-    samples = sorted({result.sample for result in results.values()} - {("run", 1)})
+    """Return lines that say what bands are over, and that one run has none."""
+    samples = sorted({result.sample for result in results.values()})
+    single = ["no band: one run"] if ("run", 1) in samples else []
+    samples = [sample for sample in samples if sample != ("run", 1)]
     if not samples:
-        return []
+        return single
     watched = any(result.watched for result in results.values())
     of = {"run": "runs" if watched else "runs on fixed losses", "draw": "draws of the losses"}
     counts = {
         over: " or ".join(str(count) for other, count in samples if other == over)
         for over, _ in samples
     }
-    return [f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}"]
+    return [
+        f"band: 95% over {', or '.join(f'{n} {of[over]}' for over, n in counts.items())}",
+        *single,
+    ]

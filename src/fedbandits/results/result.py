@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
-from fedbandits.common.files import atomic_path
-from fedbandits.common.statistics import Band, band
+from fedbandits.common.figures import save_figure
+from fedbandits.common.files import atomic_write
+from fedbandits.common.statistics import ONE_RUN, Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
-from .snapshots import encoding
+from .netcdf import write_netcdf
 from .unbuilt import Unbuilt, table
 
 if TYPE_CHECKING:
@@ -242,6 +243,8 @@ class Result:
     def summary(self) -> pd.DataFrame:
         """Regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
 
+        One run has no band: its limits are NaN.
+
         The worst agent is the one with the largest run-averaged expected regret. Uniform play's
         regret is exact on given losses: it needs no run. Of a problem that watches, it is on the
         losses as they came.
@@ -354,7 +357,7 @@ class Result:
             bounds: draw the paper's bounds too, on a logarithmic axis. A result loaded from a file
                 whose network has no name needs its gossip here.
         """
-        from .plots import figure_of, plot, plot_bounds, save_figure
+        from .plots import figure_of, plot, plot_bounds
 
         if kind != "regret":
             if bounds is not False:
@@ -387,7 +390,7 @@ class Result:
 
         Columns: `regret`, `expected_regret`, each with its 95% limits in `..._low` and `..._high`,
         and `worst_regret` (with draws, the mean of each draw's own worst agent); before them what
-        else is known of a round. Everything there is, agent
+        else is known of a round. Limits of one run are NaN. Everything there is, agent
         by agent and run by run, is in `dataset`.
         """
         data = self.dataset
@@ -407,12 +410,19 @@ class Result:
         target = Path(path)
         if target.suffix != ".csv":
             raise ValueError(f"a table is written as CSV: end the name in .csv, not {target.name}")
-        with atomic_path(target) as temporary:
-            self.to_pandas().to_csv(temporary)
+        with atomic_write(target) as file:
+            file.write(self.to_pandas().to_csv().encode())
         return target
 
     def save(self, path: str | Path) -> Path:
-        """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back."""
+        """Write a NetCDF file (`.nc`), whole or not at all; `fb.load` gives it back.
+
+        The file is made in memory first, which takes as many bytes as the file has.
+
+        Raises:
+            OSError: if the file has no room, with the path, the bytes it needs and those that are
+                free. The result stays as it is: save it elsewhere.
+        """
         target = Path(path)
         if target.suffix != ".nc":
             raise ValueError(f"a result is saved as NetCDF: end the name in .nc, not {target.name}")
@@ -421,15 +431,14 @@ class Result:
                 f"a file holds regret against one arm, and this is against {self.moving}: save the "
                 "result itself, of which regret_against makes this again without a run"
             )
-        with atomic_path(target) as temporary:
-            written = encoding(self.dataset)
-            self.dataset.to_netcdf(temporary, engine="h5netcdf", encoding=written)
+        write_netcdf(self.dataset, target)
         return target
 
     @property
     def _played(self) -> str:
         runs, (over, count) = self.held.sizes["run"], self.sample
-        return f"{runs} runs on {count} draws of the losses" if over == "draw" else f"{runs} runs"
+        played = "1 run" if runs == 1 else f"{runs} runs"
+        return f"{played} on {count} draws of the losses" if over == "draw" else played
 
     @property
     def _sends(self) -> str:
@@ -441,16 +450,20 @@ class Result:
 
     def __repr__(self) -> str:
         held = self.held
+        single = self.sample[1] == 1
         if isinstance(held, Unbuilt) and held.printable:
-            rounds, rows, best = held.coords["time"][-1], table(held.rows()), held.best_arm()
+            values = {name: row[:1] if single else row for name, row in held.rows().items()}
+            rounds, rows, best = held.coords["time"][-1], table(values), held.best_arm()
         else:
+            summary = self.summary()[["regret"]] if single else self.summary()
             rounds = self.dataset["time"][-1]
-            rows, best = self.summary().round(2).to_string(), self.best_arm
+            rows, best = summary.round(2).to_string(), self.best_arm
         return (
             f"Result({self.label}: {self._played}, {held.sizes['agent']} agents, "
             f"{held.sizes['arm']} arms, {int(rounds)} rounds; sends {self._sends})\n"
             f"{rows}\n"
-            f"best in hindsight: {best}"
+            + (f"{ONE_RUN}\n" if single else "")
+            + f"best in hindsight: {best}"
             + (f"\n{self.links}" if self.links else "")
             + (f"\nregret is against {self.moving}" if self.moving else "")
             + (f"\n{self.lies}" if self.lies else "")

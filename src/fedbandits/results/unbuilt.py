@@ -96,9 +96,8 @@ def table(rows: Mapping[str, tuple[float, ...]]) -> str:
         mean agent    4.19     4.02      4.35
         worst         5.00    -0.10       NaN
     """
-    lines = [
-        [f" {name}", *_column([row[place] for row in rows.values()])] for place, name in HEADER
-    ]
+    shown = HEADER[: min(map(len, rows.values()))]  # of one run, no limits
+    lines = [[f" {name}", *_column([row[place] for row in rows.values()])] for place, name in shown]
     widths = [max(map(len, column)) for column in lines]
     names = ["", *rows]
     first = max(map(len, names))

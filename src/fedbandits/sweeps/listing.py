@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +48,7 @@ def as_csv(
 ) -> str:
     """All cells, in their order: the axes, the status, regret at T, the error, the file.
 
-    Regret against a sequence has that in the names of its columns.
+    Regret against a sequence has that in the names of its columns. Limits of one run are empty.
     """
     done = {cell.hash for cell in status.done}
     errors = {cell.hash: error for cell, error in status.failed}
@@ -60,7 +61,9 @@ def as_csv(
         values = [label(value) for value in cell.values.values()]
         if cell.hash in done:
             path = store.cell_path(folder, cell.hash)
-            rows.writerow([*values, "done", *final_regret(folder, cell, sequence), "", path])
+            found = final_regret(folder, cell, sequence)
+            shown = ["" if math.isnan(x) else x for x in found]
+            rows.writerow([*values, "done", *shown, "", path])
         else:
             how = "failed" if cell.hash in errors else "missing"
             rows.writerow([*values, how, "", "", "", errors.get(cell.hash, ""), ""])

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from fedbandits.common.files import atomic_write
+
 from . import store
 from .store import SweepError, Trace
 from .workshop import Parcel
@@ -115,7 +117,8 @@ def kept_for_cluster(folder: Path, tasks: Iterable[Task]) -> Iterator[None]:
                             f"another process plays batches of {folder}; with --scheduler one "
                             "process alone can play it: wait for the other, or stop it"
                         )
-        (place / "process").write_text(f"{os.getpid()} on {socket.gethostname()}")
+        with atomic_write(place / "process") as file:
+            file.write(f"{os.getpid()} on {socket.gethostname()}".encode())
         try:
             yield
         finally:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedbandits.common.files import atomic_write
 from fedbandits.config.expansion import short_names
 from fedbandits.results import result as results
-from fedbandits.results.snapshots import encoding
+from fedbandits.results.netcdf import write_netcdf
 
 from .identity import FORMAT
 from .plan import Plan
@@ -287,19 +287,8 @@ def cell_path(folder: Path, name: str) -> Path:
 
 def save_cell(folder: Path, name: str, data: xr.Dataset) -> None:
     """Write a result as `Result.save` does, whole or not at all."""
-    content = _netcdf(data)
-    with atomic_write(cell_path(folder, name)) as file:
-        file.write(content)
+    write_netcdf(data, cell_path(folder, name))
     _failure_path(folder, name).unlink(missing_ok=True)
-
-
-def _netcdf(data: xr.Dataset) -> bytes:
-    """A file made in memory: of a full disk our own write tells, in better words than HDF5 has.
-
-    Newer versions of xarray give a view of a buffer, which must not outlive it in a traceback.
-    """
-    made: Any = data.to_netcdf(engine="h5netcdf", encoding=encoding(data))
-    return bytes(made)
 
 
 def save_failure(folder: Path, name: str, title: str, error: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fedbandits import schedules
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common.describe import describe
-from fedbandits.common.files import atomic_path
+from fedbandits.common.files import atomic_write
 from fedbandits.common.interrupts import calm
 from fedbandits.common.toml import changed, toml_text
 from fedbandits.config.catalogue import THEOREM
@@ -176,8 +176,8 @@ def _write(asked: Request, config: Mapping[str, Any], choice: Choice, report: Re
     source, files = asked.source, asked.files
     # The configuration comes last: where it is, all of it is.
     for path, table in ((files.candidates, choice.table()), (files.fresh, report.table())):
-        with atomic_path(path) as temporary:
-            table.to_csv(temporary, index=False)
+        with atomic_write(path) as file:
+            file.write(table.to_csv(index=False).encode())
     result = (report.tuned if report.wins else report.given)[0]
     result.against(asked.experiment.against).save(files.result)
     outcome = "as it was: nothing that was tried is clearly better"
@@ -189,5 +189,5 @@ def _write(asked: Request, config: Mapping[str, Any], choice: Choice, report: Re
     )
     there = moved(config, source.parent.resolve(), files.config.parent.resolve())
     text += changed(source.read_text(encoding="utf-8"), there)
-    with atomic_path(files.config) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    with atomic_write(files.config) as file:
+        file.write(text.encode())

@@ -126,6 +126,7 @@ def neighbour(silent_for: float | None = 0.4, **changes: Any) -> Neighbour:
         "reasons": {},
         "last_refusal": None,
         "disagreement": None if silent_for is None else 0.12,
+        "no_link": None,
     }
     return Neighbour(**usual | changes)
 
@@ -156,6 +157,11 @@ def status(name: str = "centre", **changes: Any) -> Status:
         },
         "uptime": 11_520.0,
         "time": time.time(),
+        "certificate_expires": None,
+        "authority_expires": None,
+        "epsilon": None,
+        "baseline": None,
+        "losses": None,
     }
     return Status(**usual | changes)
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
+from fedbandits.live.status import LossWindow, MeanLosses
 from tests.chromium import needs_chromium
 from tests.live.dashboard.conftest import Open
 from tests.live.dashboard.standin import PAGE, TOKEN, Service, neighbour, plain, serve, status
@@ -64,6 +65,43 @@ def test_it_shows_the_numbers_and_asks_nobody_else(visit: Open, service: Service
     expect(page.locator("#certificate")).to_be_hidden()
     assert shown.complaints == []
     assert {url.startswith(service.address) for url in shown.asked} == {True}
+
+
+LOSSES = MeanLosses(
+    low=1.0,
+    high=5.0,
+    rewards=False,
+    noise=None,
+    windows={
+        "hour": LossWindow(1.7e9, 0, None, None, (0, 0, 0), (None, None, None)),
+        "all": LossWindow(1.7e9, 1200, 1.75, 4.25, (200, 0, 1000), (2.5, None, 1.6)),
+    },
+)
+
+
+def test_mean_losses_by_arm_and_window(visit: Open, service: Service) -> None:
+    page = visit(service.link, width=390).page
+    expect(page.locator("#agent-name")).to_have_text("centre")
+    expect(page.locator("#losses")).to_be_hidden()  # nothing is observed yet
+    service.event = status(losses=LOSSES, time=1.7e9 + 3600)
+    expect(page.locator("#losses-title")).to_have_text("Mean loss")
+    expect(page.locator("#losses-windows th")).to_have_text(
+        ["Arm", re.compile(r"^Hoursince \d\d:\d\d$"), re.compile(r"^Allsince \d\d:\d\d$")]
+    )
+    rows = page.locator("#losses-rows tr")
+    expect(rows).to_have_text(
+        ["Played–1.75 (1,200)", "tea–2.5 (200)", "coffee––", "cocoa–1.6 (1,000)"]
+    )
+    assert page.evaluate("document.scrollingElement.scrollWidth") == 390
+    rewards = msgspec.structs.replace(LOSSES, rewards=True)
+    service.event = status(losses=rewards, time=1.7e9 + 100 * 86400)
+    expect(page.locator("#losses-title")).to_have_text("Mean reward")
+    expect(rows.nth(0)).to_have_text("Played–4.25 (1,200)")
+    expect(page.locator("#losses-windows th").last).to_have_text("Allsince 2023-11-14")
+    service.event = status(losses=msgspec.structs.replace(LOSSES, noise=4.0), baseline="tea")
+    expect(rows.nth(1)).to_have_text("tea–2.5 ± 0.283")
+    expect(page.locator("#losses-note")).to_contain_text("noisy bits")
+    expect(page.locator("#losses-note")).to_contain_text("This apprentice plays tea each time")
 
 
 def test_it_follows_events(visit: Open, service: Service) -> None:

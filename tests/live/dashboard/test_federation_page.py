@@ -256,3 +256,50 @@ def test_a_name_of_usual_length_is_whole_on_a_phone(visit: Open) -> None:
             "return text.getClientRects().length; }"
         )
         assert lines == 1
+
+
+def hidden(page: Page) -> Any:
+    """Names of agents that a reader who only scrolls the page does not see."""
+    return page.evaluate(
+        "[...document.querySelectorAll('#agents tr')].filter(row => {"
+        "const cell = row.cells[0];"
+        "scrollTo(0, scrollY + cell.getBoundingClientRect().top - 300);"
+        "const box = cell.getBoundingClientRect();"
+        "const region = row.closest('.scroll').getBoundingClientRect();"
+        "return box.top < region.top || box.bottom > region.bottom;"
+        "}).map(row => row.cells[0].textContent)"
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (390, 844), (844, 390)])
+def test_a_touch_reaches_every_agent(visit: Open, width: int, height: int) -> None:
+    """A finger scrolls the page: a region that scrolls inside it shows no scrollbar on a phone."""
+    with serve(grid(5, 5)) as service:
+        shown = visit(service.link, width, height, is_mobile=True, has_touch=True)
+        page = shown.page
+        expect(page.locator("#agents tr")).to_have_count(25)
+        assert hidden(page) == []
+        page.locator("#agents button").nth(23).tap()
+        expect(page.locator("#agent-name")).to_have_text("site-23")
+        assert shown.width == width
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_arrow_keys_show_the_agent_that_has_the_focus(visit: Open, width: int) -> None:
+    """Upwards too, where the headings of the columns stay in view."""
+    seen = (
+        "() => { const one = document.activeElement, box = one.getBoundingClientRect();"
+        "return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2) === one"
+        " && one.textContent; }"
+    )
+    with serve(grid(5, 5)) as service:
+        page = visit(service.link, width, 740).page
+        expect(page.locator("#agents tr")).to_have_count(25)
+        page.locator("#agents button").first.focus()
+        names = [f"site-{number:02}" for number in range(25)]
+        for key, expected in (("ArrowDown", names), ("ArrowUp", names[::-1])):
+            found = [page.evaluate(seen)]
+            for _ in names[1:]:
+                page.keyboard.press(key)
+                found.append(page.evaluate(seen))
+            assert found == expected

@@ -1,41 +1,194 @@
-"""A member's process ends with its store, so that whoever watches over it starts it again."""
+"""A member's process: its tokens and host names, its log, and its end with its store."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fedbandits.live import Agent, Federation, StoppedError
-from fedbandits.live.agent_file import ServiceSection
-from fedbandits.live.observations import Range
-from fedbandits.live.site import Site, run_site
-from fedbandits.networks import path
+from fedbandits.live import Agent, StoppedError
+from fedbandits.live import site as live_site
+from fedbandits.live.client import Client, ServiceError
+from fedbandits.live.site import Site, malloc_trim, read_site, run_site
+
+TOKEN = "full-0123456789abcdef"
+READ_TOKEN = "read-0123456789abcdef"
+
+
+def site(folder: Path, service: str = "") -> Site:
+    (folder / "federation.toml").write_text('arms = ["a", "b"]\nmembers = ["north"]\nlinks = []\n')
+    (folder / "agent.toml").write_text(f'name = "north"\nfederation = "federation.toml"\n{service}')
+    return read_site(folder / "agent.toml")
+
+
+def run(site: Site, play: Callable[[str], None] = lambda url: None) -> str:
+    """Run a site while `play` uses its service; return the address of the service."""
+    urls: list[str] = []
+
+    async def played() -> None:
+        def ready(url: str | None) -> None:
+            assert url is not None
+            urls.append(url)
+            task = asyncio.get_running_loop().create_task(asyncio.to_thread(play, url))
+            task.add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+            playing.append(task)
+
+        playing: list[asyncio.Task[None]] = []
+        await run_site(site, ready)
+        await playing[0]
+
+    asyncio.run(asyncio.wait_for(played(), 20))
+    return urls[0]
 
 
 def test_a_process_ends_with_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    part = Federation(["a", "b"], path(1)).part("agent1")
-    site = Site(part, tmp_path / "a.db", None, Range(), None, tmp_path / "a.token")
-    monkeypatch.setattr(Agent, "running", property(lambda self: False))
-    with pytest.raises(StoppedError, match="its store failed"):
-        asyncio.run(asyncio.wait_for(run_site(site), 20))
+    monkeypatch.setattr(Agent, "failure", OSError("the disk is gone"))
+    with pytest.raises(StoppedError, match="north stopped: the disk is gone"):
+        asyncio.run(asyncio.wait_for(run_site(site(tmp_path)), 20))
+
+
+FULL = """
+import sys
+from fedbandits.cli import app
+from fedbandits.live.journal import file
+
+opened = file._writing
+
+
+def on_a_small_disk(path):
+    connection = opened(path)
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count={pages + 2}")
+    return connection
+
+
+file._writing = on_a_small_disk
+app(["live", "agent", sys.argv[1]])
+"""
+
+
+def choose_often(client: Client) -> None:
+    for _ in range(1000):
+        client.ask("/v1/choose", {})
+
+
+@pytest.mark.slow
+def test_an_agent_says_that_its_disk_is_full(tmp_path: Path) -> None:
+    """In the log, to the application, and when its process ends."""
+    (tmp_path / "federation.toml").write_text(
+        'arms = ["a", "b"]\nmembers = ["north"]\nlinks = []\n'
+    )
+    site = tmp_path / "agent.toml"
+    site.write_text(
+        'name = "north"\nfederation = "federation.toml"\n[service]\naddress = "127.0.0.1:0"\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", FULL, str(site)], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        found = re.search(r"serves (http://[\d.:]+)", process.stderr.readline())
+        assert found is not None
+        with (
+            Client(found[1], (tmp_path / "north.token").read_text().strip()) as client,
+            pytest.raises(ServiceError, match="is full") as refused,
+        ):
+            choose_often(client)
+        said = process.communicate(timeout=60)[1].splitlines()
+    finally:
+        process.kill()
+        process.wait()
+    full = rf"the disk of {re.escape(str(tmp_path / 'north.db'))} is full: [\d,]+ bytes are free\."
+    assert re.search(full, str(refused.value))
+    [logged] = [line for line in said if line.startswith("{") and '"level": "error"' in line]
+    assert re.match(rf"north stops: {full}", json.loads(logged)["message"])
+    assert re.match(rf"error: north stopped: {full}.*; make room there", said[-1])
+    assert process.returncode == 2
 
 
 def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """And where the token is, which itself stays out of the log."""
     caplog.set_level("INFO", "fedbandits.live")
-    part = Federation(["a", "b"], path(1)).part("agent1")
-    token = tmp_path / "a.token"
-    site = Site(part, tmp_path / "a.db", None, Range(), ServiceSection(), token)
-    urls: list[str | None] = []
-
-    def ready(url: str | None) -> None:
-        urls.append(url)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    asyncio.run(asyncio.wait_for(run_site(site, ready), 20))
-    assert f"its page is {urls[0]}/#token=TOKEN, with what stands in {token}" in caplog.text
+    url = run(site(tmp_path, "[service]"))
+    token = tmp_path / "north.token"
+    assert f"its page is {url}/#token=TOKEN; the token is in {token}" in caplog.text
     assert token.read_text().strip() not in caplog.text
+
+
+def test_tokens_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "fedbandits.live")
+    monkeypatch.setenv("NORTH_TOKEN", TOKEN)
+    monkeypatch.setenv("NORTH_READ_TOKEN", READ_TOKEN)
+    variables = 'token_env = "NORTH_TOKEN"\nread_token_env = "NORTH_READ_TOKEN"'
+
+    def play(url: str) -> None:
+        with Client(url, TOKEN) as full, Client(url, READ_TOKEN) as reader:
+            assert full.ask("/v1/choose", {})["arm"] in "ab"
+            assert reader.ask("/v1/status")["rounds"] == 1
+            with pytest.raises(ServiceError, match="403"):
+                reader.ask("/v1/choose", {})
+
+    run(site(tmp_path, f"[service]\n{variables}"), play)
+    assert "the token is in the environment variable NORTH_TOKEN" in caplog.text
+    assert TOKEN not in caplog.text
+    assert not (tmp_path / "north.token").exists()
+    monkeypatch.delenv("NORTH_TOKEN")
+    with pytest.raises(ValueError, match="the environment variable NORTH_TOKEN is not set"):
+        run(site(tmp_path, f"[service]\n{variables}"))
+
+
+def test_a_read_token_is_made_at_the_first_start(tmp_path: Path) -> None:
+    path = tmp_path / "secrets" / "read.token"
+    path.parent.mkdir()
+
+    def play(url: str) -> None:
+        with Client(url, path.read_text().strip()) as reader:
+            assert reader.ask("/v1/status")["rounds"] == 0
+
+    run(site(tmp_path, '[service]\nread_token = "secrets/read.token"'), play)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_further_hosts(tmp_path: Path) -> None:
+    def play(url: str) -> None:
+        token = (tmp_path / "north.token").read_text().strip()
+        with Client(url, token) as client:
+            for host, status in (("agent.example.org", 200), ("other.example.org", 421)):
+                client._connection.request("GET", "/healthz", headers={"Host": host})
+                answer = client._connection.getresponse()
+                answer.read()
+                assert answer.status == status
+
+    run(site(tmp_path, '[service]\nhosts = ["agent.example.org"]'), play)
+
+
+def test_free_memory_is_returned_to_the_system_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the C library has a function for that, as glibc does."""
+    monkeypatch.setattr(live_site, "LOOK", 0.01)
+    monkeypatch.setattr(live_site, "TRIM", 0.02)
+    calls: list[int] = []
+
+    def trim(pad: int) -> None:
+        calls.append(pad)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(live_site, "malloc_trim", lambda: trim)
+    asyncio.run(asyncio.wait_for(run_site(site(tmp_path)), 20))
+    assert calls == [0, 0, 0]
+
+
+def test_the_c_library_is_asked_for_its_function() -> None:
+    assert malloc_trim()(0) in (0, 1)

@@ -1,14 +1,16 @@
-"""An agent with its service on the loopback address, and a client that holds it to its document."""
+"""An agent with its service on the loopback address, and a client that validates all responses."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+from jsonschema import Draft202012Validator
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
@@ -18,11 +20,20 @@ from fedbandits.live.service import Service, serve
 from fedbandits.live.service.openapi import document
 from tests.live.links import WAIT
 
-from .schema import faults
-
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))
 DOCUMENT = document()
+_CLOSED = {
+    name: {"additionalProperties": False, **schema}
+    for name, schema in DOCUMENT["components"]["schemas"].items()
+}
+"""The schemas of bodies. Here, unlike in the document, they reject undocumented fields."""
+
+
+def faults(body: Any, schema: dict[str, Any]) -> list[str]:
+    """Validate a body against a schema of the document."""
+    whole = {**schema, "components": {"schemas": _CLOSED}}
+    return [error.message for error in Draft202012Validator(whole).iter_errors(body)]
 
 
 class Served:
@@ -69,17 +80,20 @@ class Served:
 
 
 async def as_documented(response: httpx.Response) -> None:
-    """What the service answers stands in its document: the status, and the shape of the body."""
-    operations = DOCUMENT["paths"].get(response.request.url.path)
-    if operations is None or response.request.method.lower() not in operations:
+    """Check that the document describes the response, and the request if it was accepted."""
+    request = response.request
+    operation = DOCUMENT["paths"].get(request.url.path, {}).get(request.method.lower())
+    if operation is None:
         return
-    answers = operations[response.request.method.lower()]["responses"]
-    content = answers[str(response.status_code)]["content"]
+    content = operation["responses"][str(response.status_code)]["content"]
     kind = response.headers["content-type"].partition(";")[0]
     assert kind in content
     if kind == "application/json":
         await response.aread()
-        assert faults(response.json(), content[kind]["schema"], DOCUMENT) == []
+        assert faults(response.json(), content[kind]["schema"]) == []
+    if "requestBody" in operation and response.status_code == 200:
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        assert faults(json.loads(request.content), schema) == []
 
 
 @asynccontextmanager

@@ -15,8 +15,7 @@ import fedbandits as fb
 from fedbandits.live import Federation
 from tests.live.links import WAIT, until
 
-from .schema import faults
-from .served import DOCUMENT, Served, kind_of, served
+from .served import Served, faults, kind_of, served
 
 
 async def listen(it: Served, events: int) -> list[dict[str, Any]]:
@@ -44,7 +43,7 @@ def test_a_status_every_period(tmp_path: Path) -> None:
         await it.choose()
         found = [*await listening, *await listen(it, 1)]
         schema = {"$ref": "#/components/schemas/Status"}
-        assert [faults(each, schema, DOCUMENT) for each in found] == [[]] * 5
+        assert [faults(each, schema) for each in found] == [[]] * 5
         times = [each["time"] for each in found[:4]]
         assert all(late - early >= 0.045 for early, late in itertools.pairwise(times))
         assert (found[0]["rounds"], found[-1]["rounds"]) == (0, 1)

@@ -11,7 +11,9 @@ import shutil
 import signal
 import socket
 import ssl
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,9 +21,10 @@ import pytest
 from fedbandits.live import Agent
 from fedbandits.live.memory import MemoryStore
 from fedbandits.live.records import Changes
-from fedbandits.live.service import serve
+from fedbandits.live.service import patience, serve
 from fedbandits.live.service.address import parse
-from fedbandits.live.service.bearer import token_of
+from fedbandits.live.service.bearer import token_in, token_of
+from tests.live.links import WAIT, tls_connections, until, without_garbage_collection
 
 from .served import ALONE, Served, served
 
@@ -74,12 +77,52 @@ def test_a_token_is_made_once_and_is_its_owners(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no modes")
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o620, 0o604])
 def test_a_token_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     token_of(tmp_path / "token")
     (tmp_path / "token").chmod(mode)
     with pytest.raises(ValueError, match=f"chmod 600 {tmp_path / 'token'}"):
         start("127.0.0.1:0", tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes")
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640, 0o440])
+def test_a_token_that_its_group_may_read_is_accepted(tmp_path: Path, mode: int) -> None:
+    """Kubernetes mounts secrets with such modes."""
+    token = token_of(tmp_path / "token")
+    (tmp_path / "token").chmod(mode)
+    assert token_of(tmp_path / "token") == token
+
+
+def test_a_token_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "0123456789abcdef\n")
+    assert token_in("SHOP_TOKEN") == "0123456789abcdef"
+    monkeypatch.setenv("SHOP_TOKEN", "short")
+    with pytest.raises(ValueError, match="the environment variable SHOP_TOKEN holds no token"):
+        token_in("SHOP_TOKEN")
+    monkeypatch.delenv("SHOP_TOKEN")
+    with pytest.raises(ValueError, match="the environment variable SHOP_TOKEN is not set"):
+        token_in("SHOP_TOKEN")
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        {},
+        {"token": "0123456789abcdef", "token_file": "token"},
+        {"token": "short"},
+        {"token": "0123456789abcdef", "read_token": "0123456789abcdef"},
+        {"token": "0123456789abcdef", "read_token": "short"},
+    ],
+)
+def test_tokens_that_are_refused(tmp_path: Path, tokens: dict[str, Any]) -> None:
+    async def run() -> None:
+        if "token_file" in tokens:
+            tokens["token_file"] = str(tmp_path / "token")
+        await serve(Agent("agent1", ALONE, MemoryStore()), **tokens)
+
+    with pytest.raises(ValueError, match="token"):
+        asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -181,6 +224,61 @@ def test_who_holds_the_line_before_tls_begins_is_cut(tmp_path: Path) -> None:
                 each.close()
 
     asyncio.run(run())
+
+
+def test_no_session_is_resumed(tmp_path: Path) -> None:
+    """So that every connection verifies the certificate that the service shows now."""
+    pair = certificate(tmp_path, "site3.example")
+    trust = ssl.create_default_context(cafile=pair[0])
+
+    def has_ticket(port: int) -> bool:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as link,
+        ):
+            link.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert link.recv(100).startswith(b"HTTP/1.1 200")
+            return bool(link.session and link.session.has_ticket)
+
+    async def run() -> None:
+        agent = Agent("agent1", ALONE, MemoryStore())
+        async with agent, await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
+            port = int(service.url.rpartition(":")[2])
+            assert not await asyncio.to_thread(has_ticket, port)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_buffers_of_closed_connections_are_freed_at_once(
+    tmp_path: Path, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of connections that sent half a request, and of others that had an answer."""
+    monkeypatch.setattr(patience, "protocol_class", partial(patience.protocol_class, fast=fast))
+    pair = certificate(tmp_path, "site3.example")
+    trust = ssl.create_default_context(cafile=pair[0])
+
+    def knock(port: int, request: bytes, answer: bytes) -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as link,
+        ):
+            link.sendall(request)
+            assert link.recv(len(answer)) == answer
+
+    async def run() -> None:
+        agent = Agent("agent1", ALONE, MemoryStore())
+        async with agent, await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
+            port = int(service.url.rpartition(":")[2])
+            before = tls_connections()
+            whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            for _ in range(5):
+                await asyncio.to_thread(knock, port, whole[:-2], b"")
+                await asyncio.to_thread(knock, port, whole, b"HTTP/1.1 200")
+            await until(lambda: tls_connections() <= before)
+
+    with without_garbage_collection():
+        asyncio.run(run())
 
 
 def test_a_certificate_is_renewed_while_it_runs(

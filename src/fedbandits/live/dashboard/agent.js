@@ -2,7 +2,7 @@
 
 import { armColour } from "./colours.js";
 import { Chart } from "./chart.js";
-import { byId, contentWidth, keyed, setText, showCells, showFacts, tableRow } from "./dom.js";
+import { byId, contentWidth, element, keyed, setText, showCells, showFacts, tableRow } from "./dom.js";
 import * as format from "./format.js";
 import { drawGraph } from "./graph.js";
 import { HeatMap } from "./heatmap.js";
@@ -28,6 +28,7 @@ export class AgentView {
     byId("agent").hidden = false;
     this.showFacts(notice);
     this.showArms();
+    showLosses(status);
     this.showNeighbours();
     this.redraw();
   }
@@ -158,6 +159,39 @@ function shortWords(neighbour, period, room) {
   if (room && (state === "left" || state === "never")) said.push(state);
   if (neighbour.refused) said.push(`✕${format.count(neighbour.refused)}`);
   return said.join(" ");
+}
+
+// Mean losses, or rewards where the application gives these, by arm and window of time.
+function showLosses({ losses, arms, time, baseline }) {
+  byId("losses").hidden = !losses;
+  if (!losses) return;
+  const { low, high, rewards, noise } = losses;
+  const windows = Object.entries(losses.windows);
+  setText(byId("losses-title"), rewards ? "Mean reward" : "Mean loss");
+  const notes = [noise === null ? "In brackets: observations."
+    : "Estimated from noisy bits: ± is a standard error, and an estimate may leave the range."];
+  notes.push("A column begins with the hour, day or week (UTC) before the current one.");
+  if (baseline) notes.push(`This apprentice plays ${baseline} each time.`);
+  setText(byId("losses-note"), notes.join(" "));
+  const titles = ["Arm", ...windows.map(([name]) => name[0].toUpperCase() + name.slice(1))];
+  const heads = keyed(byId("losses-windows"), titles, (title) =>
+    element("th", { scope: "col", class: title === "Arm" ? "" : "number" }, title,
+      element("div", { class: "muted" })));
+  windows.forEach(([, window], i) =>
+    setText(heads.get(titles[i + 1]).lastChild, `since ${format.moment(window.since, time)}`));
+  const mean = (loss, observed) => {
+    if (loss == null) return format.NOTHING;
+    const value = format.measure(rewards ? low + high - loss : loss);
+    if (noise === null) return `${value} (${format.count(observed)})`;
+    return `${value} ± ${format.measure(noise / Math.sqrt(observed))}`;
+  };
+  const all = windows.map(([, window]) => window);
+  const shown = { played: ["Played", ...all.map((one) => mean(one.loss, one.observed))] };
+  arms.forEach((arm, i) => {
+    shown[`a ${arm}`] = [arm, ...all.map((one) => mean(one.arm_loss[i], one.arm_observed[i]))];
+  });
+  const rows = keyed(byId("losses-rows"), Object.keys(shown), () => tableRow(["", ...all.map(() => "number")]));
+  for (const [key, cells] of Object.entries(shown)) showCells(rows.get(key), cells);
 }
 
 // Of the agent's certificate and the authority's, the one that ends first.

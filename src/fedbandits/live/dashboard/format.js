@@ -53,6 +53,11 @@ export function day(seconds) {
   return [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
 }
 
+// A time before now: its hour, or its day where it is longer ago.
+export function moment(seconds, now) {
+  return now - seconds < 86400 ? clock(seconds).slice(0, 5) : day(seconds);
+}
+
 export function shorten(text, letters) {
   const all = [...text];
   return all.length > letters ? `${all.slice(0, letters - 1).join("")}…` : text;

@@ -9,11 +9,11 @@ from pathlib import Path
 from fedbandits.common.files import atomic_path
 
 from .errors import CorruptJournalError, JournalError, reading
-from .format import Content, has_log
+from .format import Content, has_log, log_of, put
 from .reading import read_journal
 
 
-def back_up(path: str | Path, copy: str | Path) -> Content:
+def back_up(path: str | Path, copy: str | Path, *, without_log: bool = False) -> Content:
     """Copy a journal, also while an agent writes it; the copy is read and checked before it counts.
 
     SQLite copies one moment: all that was acknowledged before the call is in it, and of what came
@@ -22,6 +22,8 @@ def back_up(path: str | Path, copy: str | Path) -> Content:
     Args:
         path: of the journal.
         copy: the file that appears, whole or not at all.
+        without_log: copy the file although its log, with the last acknowledged choices and
+            observations, is missing.
 
     Returns:
         What the copy holds.
@@ -34,7 +36,10 @@ def back_up(path: str | Path, copy: str | Path) -> Content:
         raise JournalError(f"{target} is there already, and a backup is not to replace another")
     if not target.parent.is_dir():
         raise JournalError(f"there is no folder {target.parent} for the backup")
-    read_journal(source)  # a file of another kind is told so, and a damaged one is not copied
+    if without_log and has_log(source):
+        raise JournalError(f"{log_of(source)} is there; back up the journal with it")
+    # Reject files of another kind, and damaged ones, before anything is written.
+    read_journal(source, without_log=without_log)
     with atomic_path(target, private=True) as new:
         try:
             return _copied(source, new)
@@ -55,4 +60,6 @@ def _copied(source: Path, new: Path) -> Content:
         closing(sqlite3.connect(new)) as here,
     ):
         there.backup(here)
+        put(here, "holder", None)  # the copy has no log
+        here.commit()
     return read_journal(new)

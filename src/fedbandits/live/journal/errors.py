@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from fedbandits.common.files import FULL
 
 
 class JournalError(ValueError):
@@ -28,6 +32,10 @@ class CorruptJournalError(JournalError):
     """The file is not what was written to it."""
 
 
+class MissingLogError(CorruptJournalError):
+    """The log of the journal is missing, and with it what was acknowledged last."""
+
+
 class InUseError(JournalError):
     """Another process, or another part of this one, has the journal open."""
 
@@ -36,7 +44,13 @@ class WriteError(JournalError):
     """Something was not written; the journal holds all that was written before."""
 
 
-_UNREACHABLE = ("CANTOPEN", "PERM", "AUTH", "READONLY", "FULL", "IOERR", "BUSY", "LOCKED", "NOMEM")
+class FullDiskError(WriteError, OSError):
+    """The disk has no room for the journal."""
+
+    errno = errno.ENOSPC
+
+
+_UNREACHABLE = ("CANTOPEN", "PERM", "AUTH", "READONLY", "IOERR", "BUSY", "LOCKED", "NOMEM")
 """What SQLite says where the file may be whole and cannot be had."""
 
 
@@ -45,6 +59,34 @@ def corrupt(path: Path, why: str) -> CorruptJournalError:
     return CorruptJournalError(
         f"{path} is damaged: {why}. Restore a backup of it, or give the agent another file: it "
         "then comes back as one that lost its disk. Nothing in the file was changed"
+    )
+
+
+def is_full(error: Exception) -> bool:
+    """Return whether SQLite or the system found no room on a disk."""
+    # The index of the log lies in shared memory, which SQLite also keeps as a file.
+    full = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
+    return getattr(error, "sqlite_errorname", "") in full or getattr(error, "errno", None) in FULL
+
+
+def full_disk(path: Path) -> FullDiskError:
+    """Return the error for a journal whose disk is full."""
+    return FullDiskError(
+        f"the disk of {path} is full: {shutil.disk_usage(path.parent).free:,} bytes are free. "
+        "Nothing was written, and the journal holds all that was written before; make room there, "
+        "and start the agent again"
+    )
+
+
+def missing_log(path: Path, log: str, rounds: int, observed: int) -> MissingLogError:
+    """Return the error for a file whose agent wrote a log that is not there."""
+    return MissingLogError(
+        f"{path} lacks its log {log}. The agent that used it did not close it, and its last "
+        f"commits are in the log. The file alone ends with choice {rounds:,}, of which "
+        f"{observed:,} are observed; the number of lost ones is unknown, usually up to a few "
+        f"hundred. Put {log} back, or restore a backup. To continue without the log, run "
+        f"`fedbandits live backup --without-log {path} COPY.db` and put the copy in the place of "
+        f"the journal. To start as a member that lost its disk, move {path} away"
     )
 
 
@@ -62,8 +104,12 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if is_full(error):
+            raise full_disk(path) from error
         raise _unreachable(path, error.strerror or str(error)) from error
     except sqlite3.Error as error:
+        if is_full(error):
+            raise full_disk(path) from error
         code = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
         if code == "NOTADB":
             raise foreign(path, "no SQLite database (or one that is damaged)") from error

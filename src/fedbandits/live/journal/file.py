@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
 import filelock
 
+from fedbandits.common.files import others_have_access
 from fedbandits.live.records import Changes, Identity, Saved
 
 from . import format as form
@@ -28,6 +30,8 @@ from .errors import (
     OtherJournalError,
     WriteError,
     corrupt,
+    full_disk,
+    is_full,
     reading,
 )
 from .lock import locked
@@ -66,6 +70,7 @@ class Journal:
         self._executor: ThreadPoolExecutor | None = None
         self._lock: filelock.BaseFileLock | None = None
         self._connection: sqlite3.Connection | None = None
+        self._end: Callable[[], object] | None = None
         self._checksums = form.Checksums(0, 0, {}, {})
         self._failed: str | None = None
 
@@ -108,7 +113,7 @@ class Journal:
         if self._executor is None:
             return
         try:
-            await self._in_thread(self._close)
+            await self._in_thread(self._release)
         finally:
             self._executor.shutdown(wait=False)
             self._executor = None
@@ -128,10 +133,13 @@ class Journal:
                     raise corrupt(self.path, fault)
                 content = read_journal(self.path)
                 _check_same(self.path, content, identity, seed)
-                self._connection = _writing(self.path)
+                _check_private(self.path)
+                self._connection = connection = _writing(self.path)
+                # Runs also without `close`, because SQLite deletes the log with the connection.
+                self._end = weakref.finalize(self, _end, connection, self.path)
                 self._checksums = content.checksums
                 self._failed = None
-                self._put("holder", os.getpid())
+                _mark_open(connection)
                 return content.saved
         except BaseException:
             self._release()
@@ -152,6 +160,8 @@ class Journal:
             self._failed = str(error)
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
+            if is_full(error):
+                raise full_disk(self.path) from error
             raise WriteError(
                 f"{self.path}: nothing was written ({error}). It holds all that was written "
                 "before; mend the disk or free space, and start the agent again"
@@ -189,22 +199,12 @@ class Journal:
     def _put(self, key: str, content: object) -> int:
         """Write one of the values that are always there; its checksum."""
         assert self._connection is not None
-        value, checksum = form.seal(content, form.named(key))
-        self._connection.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
-        return checksum
-
-    def _close(self) -> None:
-        try:
-            # Only for who asks; a full disk shall not keep the journal from being closed.
-            with suppress(sqlite3.Error):
-                self._put("holder", None)
-        finally:
-            self._release()
+        return form.put(self._connection, key, content)
 
     def _release(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._end is not None:
+            self._end()
+        self._connection = self._end = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -230,6 +230,17 @@ def _check_same(path: Path, content: form.Content, identity: Identity, seed: byt
         )
 
 
+def _check_private(path: Path) -> None:
+    """Reject a journal that every user of the machine may read or write."""
+    files = (path, *(path.with_name(f"{path.name}-{end}") for end in ("wal", "shm")))
+    public = [str(file) for file in files if file.exists() and others_have_access(file)]
+    if public:
+        raise JournalError(
+            f"every user of this machine has access to {' '.join(public)}, and a journal holds the "
+            f"seed of all choices: chmod 600 {' '.join(public)}"
+        )
+
+
 def _shown(value: object) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
@@ -237,15 +248,45 @@ def _shown(value: object) -> str:
 def _writing(path: Path) -> sqlite3.Connection:
     """A connection whose commits are on disk when they return."""
     address = f"{path.as_uri()}?mode=rw"
-    connection = sqlite3.connect(address, uri=True, isolation_level=None)
+    # One thread at a time uses it; the last may be the one that collects the journal.
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA fullfsync=ON")  # macOS: a sync that is one
         connection.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
-        # An empty log: remains of a commit that a crash cut off would tell `damage` of another.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        # The next commit overwrites the log from its start, with other salts: `damage` then ignores
+        # the remains of a commit that a crash interrupted.
+        connection.execute("PRAGMA wal_checkpoint(RESTART)")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _mark_open(connection: sqlite3.Connection) -> None:
+    """Mark the file itself, without its log, as one that has a log.
+
+    The mark is in the log first, and the log is never empty from then on. After a crash a file with
+    the mark therefore has a log.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(f"PRAGMA user_version={form.VERSION}")  # of a journal of version 1 too
+    form.put(connection, "holder", os.getpid())
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA wal_checkpoint(FULL)")
+
+
+def _end(connection: sqlite3.Connection, path: Path) -> None:
+    """Mark the journal as closed, and move the log into the file."""
+    try:
+        form.put(connection, "holder", None)
+    except sqlite3.Error:
+        # A full disk. The mark stays in the file, so the log must stay too. SQLite deletes the log
+        # with the last connection, unless that connection is read-only.
+        reader = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
+        with suppress(sqlite3.Error), closing(reader):
+            reader.execute("SELECT key FROM meta").fetchone()
+            connection.close()
+    finally:
+        connection.close()

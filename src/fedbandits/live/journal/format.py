@@ -24,8 +24,9 @@ from .errors import corrupt
 APPLICATION = 0x66624A6C
 """Marks the file as a journal of a live agent: "fbJl"."""
 
-VERSION = 1
-"""Of what follows."""
+VERSION = 2
+"""The version of the format. Since version 2 `holder` is up to date in the file itself, without its
+log: the process that opened the journal, or None once the journal is closed."""
 
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
@@ -110,6 +111,13 @@ def seal(value: Any, start: int) -> tuple[bytes, int]:
 def named(key: str) -> int:
     """What the checksum of the value under a key goes on from."""
     return zlib.crc32(key.encode())
+
+
+def put(connection: sqlite3.Connection, key: str, content: Any) -> int:
+    """Replace one of the values that every journal has; return its checksum."""
+    value, checksum = seal(content, named(key))
+    connection.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+    return checksum
 
 
 def log_of(path: Path) -> Path:

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from fedbandits.live.loss_sums import record_size
 from fedbandits.live.records import EdgeRecord, Saved, StateRecord, TicketRecord
 
-from .errors import CorruptJournalError, NewerJournalError, corrupt, foreign, reading
+from .errors import (
+    CorruptJournalError,
+    JournalError,
+    NewerJournalError,
+    corrupt,
+    foreign,
+    missing_log,
+    reading,
+)
 from .format import (
     APPLICATION,
     SCHEMA,
@@ -41,23 +50,27 @@ _EDGE = msgspec.msgpack.Decoder(EdgeRecord)
 _TICKET = msgspec.msgpack.Decoder(TicketRecord)
 
 
-def read_journal(path: str | Path) -> Content:
+def read_journal(path: str | Path, *, without_log: bool = False) -> Content:
     """What a journal holds, also while an agent writes it; changes nothing and takes no lock.
 
+    Args:
+        path: of the journal.
+        without_log: read the file although the log that belongs to it is missing.
+
     Raises:
-        JournalError: if it is not a journal, or damaged.
+        JournalError: for a file of another kind, a damaged one, or one that lacks its log.
     """
     path = Path(path).resolve()
     try:
-        return _read(path)
+        return _read(path, without_log=without_log)
     except CorruptJournalError:
         # An agent that began to write between two looks at the file; then there is a log now.
         if not has_log(path):
             raise
-        return _read(path)
+        return _read(path, without_log=without_log)
 
 
-def _read(path: Path) -> Content:
+def _read(path: Path, *, without_log: bool) -> Content:
     """All that stands in a journal, checked; changes nothing, and needs no lock."""
     with reading(path):
         if path.is_dir():
@@ -66,16 +79,53 @@ def _read(path: Path) -> Content:
             # `create` leaves none such: once there was something in it.
             raise corrupt(path, "it is empty (0 bytes)")
         logged = has_log(path)
-        # Without a log the file is all there is, and SQLite need put nothing beside it.
-        how = "mode=ro" if logged else "mode=ro&immutable=1"
-        address = f"{path.as_uri()}?{how}"
-        with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
+        before = _state_in_file(path) if logged else None
+        with closing(_connection(path, logged=logged)) as connection:
             # One moment, whatever an agent writes meanwhile.
             connection.execute("BEGIN")
             _check_format(connection, path)
             if logged and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 raise corrupt(path, f"it does not know of {log_of(path).name}")
-            return _load(connection, path)
+            if not logged and not without_log:
+                _check_closed(connection, path)
+            content = _load(connection, path)
+            if before is not None and _progress(before) > _progress(content.saved.state):
+                raise corrupt(path, f"{log_of(path).name} is older than the file")
+            return content
+
+
+def _connection(path: Path, *, logged: bool) -> sqlite3.Connection:
+    """Open a journal for reading, with its log or without one."""
+    # Without a log, "immutable" keeps SQLite from creating files for one.
+    how = "mode=ro" if logged else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, isolation_level=None)
+
+
+def _check_closed(connection: sqlite3.Connection, path: Path) -> None:
+    """Reject a file without a log whose agent did not close it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    meta = dict(connection.execute("SELECT key, value FROM meta WHERE key IN ('holder', 'state')"))
+    holder, _ = _unsealed(path, meta.get("holder"), _HOLDER, named("holder"), "the holder")
+    if version >= 2 and holder is not None:
+        state, _ = _unsealed(path, meta.get("state"), _STATE, named("state"), "the state")
+        rounds, observed = (0, 0) if state is None else (state.rounds, state.observed)
+        raise missing_log(path, log_of(path).name, rounds, observed)
+
+
+def _state_in_file(path: Path) -> StateRecord | None:
+    """Return the state in a file that has a log, without that log.
+
+    None if the state cannot be read, since a checkpoint runs or was interrupted.
+    """
+    with suppress(JournalError), reading(path), closing(_connection(path, logged=False)) as alone:
+        row = alone.execute("SELECT value FROM meta WHERE key = 'state'").fetchone() or (None,)
+        return _unsealed(path, row[0], _STATE, named("state"), "the state")[0]
+    return None
+
+
+def _progress(state: StateRecord | None) -> tuple[int, int]:
+    """Return the numbers of choices made and of tickets closed, which only grow."""
+    return (0, 0) if state is None else (state.rounds, state.observed + state.expired)
 
 
 def _check_format(connection: sqlite3.Connection, path: Path) -> None:
@@ -88,7 +138,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is a journal of version {version}, and this fedbandits reads up to version "
             f"{VERSION}; install a newer fedbandits, or give the agent another file"
         )
-    if version != VERSION:
+    if version < 1:
         raise corrupt(path, f"it says it is of version {version}, which there never was")
 
 
@@ -145,6 +195,8 @@ def contradiction(saved: Saved, arms: int) -> str | None:
             return f"the ticket of round {ticket.round} was not drawn from {arms} arms"
         if ticket.status != "open" and ticket.event and len(ticket.p) != 8:
             return f"the closed ticket of round {ticket.round} lacks its probability"
+    if state.losses is not None and len(state.losses.sums) != record_size(arms):
+        return f"its sums of losses do not fit {arms} arms"
     closed = state.observed + state.expired
     waiting = sum(ticket.status == "open" for ticket in saved.tickets)
     if closed + waiting != state.rounds or len(saved.tickets) - waiting > closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import NamedTuple
 
 
@@ -44,6 +45,24 @@ def parse(text: str) -> Address:
         )
     # The name stands for two numbers on most machines, and two ports if any free one is asked for.
     return Address("127.0.0.1" if host == "localhost" else host, int(port))
+
+
+def host_name(text: str) -> str:
+    """Return a host as requests name it; raise ValueError if the text is not a host.
+
+    Example:
+        >>> host_name("Agent.example.org"), host_name("[2001:DB8::7]"), host_name("*.shops.example")
+        ('agent.example.org', '2001:db8::7', '*.shops.example')
+    """
+    try:
+        return str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        if re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*", text, re.ASCII):
+            return text.lower()
+    raise ValueError(
+        f"hosts: {text!r} is not a host; write a name or an IP address without scheme and port, "
+        "such as agent.example.org, *.example.org or 192.0.2.7"
+    )
 
 
 def check_safe(address: Address, encrypted: bool) -> None:

@@ -68,18 +68,19 @@ def application(
     async def choose(body: bytes) -> bytes:
         asked = decoded(_CHOOSE, body)
         ticket = await agent.choose(asked.allowed, event=asked.event, baseline=baseline)
-        return encode(Chosen(ticket.id, ticket.arm, ticket.probability, ticket.event, ticket.would))
+        event, would = ticket.event or msgspec.UNSET, ticket.would or msgspec.UNSET
+        return encode(Chosen(ticket.id, ticket.arm, ticket.probability, event, would))
 
     async def observe(body: bytes) -> bytes:
         told = decoded(_OBSERVE, body)
         ticket = told.ticket if told.event is None else agent.ticket_of(told.event)
         await agent.observe(str(ticket), told.loss, reward=told.reward)
-        return encode(Observed())
+        return encode(Observed(counted=True))
 
     def health() -> bytes:
         if not agent.running:  # whoever asks shows no token, and is not told why
             raise RefusalError("stopped", "the agent does not run")
-        return encode(Health())
+        return encode(Health(running=True))
 
     openapi = encode(document())
     routes = [

@@ -1,4 +1,4 @@
-"""The token that applications show: made at the first start, readable by its owner alone."""
+"""Tokens that clients show: read from a file or from an environment variable."""
 
 from __future__ import annotations
 
@@ -8,26 +8,52 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
+from fedbandits.common.files import atomic_write
+
 _BYTES = 32
 _SHORTEST = 16
-"""Letters that a token must have, whoever made it."""
+"""Fewest characters of a token."""
 
 
 def token_of(path: Path) -> str:
-    """What stands in the file; a new token if there is none.
+    """Return the token in a file; write a new one if the file does not exist.
 
     Raises:
-        ValueError: if others may read the file, or what stands in it is no token.
+        ValueError: if users other than the owner and its group may read the file, if others than
+            the owner may write it, or if its content is malformed.
     """
     if not path.exists():
-        _write(path, secrets.token_urlsafe(_BYTES))
-    if os.name == "posix" and path.stat().st_mode & 0o077:
-        raise ValueError(f"others may read the token in {path}: chmod 600 {path}")
-    token = path.read_text(encoding="utf-8").strip()
+        with atomic_write(path, private=True) as file:
+            file.write(f"{secrets.token_urlsafe(_BYTES)}\n".encode())
+    if os.name == "posix" and path.stat().st_mode & 0o037:
+        raise ValueError(
+            f"other users may read or write the token in {path}: chmod 600 {path} (or 640, for a "
+            "group that may read it)"
+        )
+    return checked_token(
+        path.read_text(encoding="utf-8"), f"{path}", ". Delete the file to get a new token"
+    )
+
+
+def token_in(variable: str) -> str:
+    """Return the token in an environment variable.
+
+    Raises:
+        ValueError: if the variable is not set, or its value is malformed.
+    """
+    where = f"the environment variable {variable}"
+    if variable not in os.environ:
+        raise ValueError(f"{where} is not set, and agent.toml says that it holds a token")
+    return checked_token(os.environ[variable], where)
+
+
+def checked_token(text: str, where: str, fix: str = "") -> str:
+    """Return a token without surrounding whitespace; raise ValueError if it is malformed."""
+    token = text.strip()
     if len(token) < _SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(
-            f"{path} holds no token: one has {_SHORTEST} letters or more, all ASCII and without "
-            "spaces. Delete the file, and the next start makes a new one"
+            f"{where} holds no token: a token has at least {_SHORTEST} ASCII characters and no "
+            f"spaces{fix}"
         )
     return token
 
@@ -44,14 +70,3 @@ def shown(headers: Iterable[tuple[bytes, bytes]], token: bytes) -> bool:
         return False
     kind, _, given = found[0].partition(b" ")
     return hmac.compare_digest(given.strip(), token) and kind.lower() == b"bearer"
-
-
-def _write(path: Path, token: str) -> None:
-    """The file appears whole or not at all, and only its owner can read it from the beginning."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-        file.write(f"{token}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)

@@ -1,8 +1,8 @@
-"""What is sent to the service and what it answers; anything else is refused."""
+"""The bodies of requests and responses; every other body is rejected."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -13,50 +13,50 @@ from .refusals import RefusalError
 T = TypeVar("T")
 
 Event = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_LENGTH)]
-"""An application's own name for a choice."""
+"""An application's own identifier of a choice."""
 
 Values = float | list[float] | dict[str, float]
-"""Of the arm played; of all arms, in order or by name, where the algorithm learns from all."""
+"""The played arm's value; all values, in order or by name, if the algorithm learns from all."""
 
 
 class Choose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to choose from.
+    """A request for an arm.
 
     Attributes:
-        allowed: the arms that can be played now; all if left out.
-        event: a name of your own: the same again gives the same ticket.
+        allowed: Names of the arms that may be played now; all arms if absent.
+        event: Your own identifier of the choice. Repeating it returns the same ticket.
     """
 
     allowed: list[str] | None = None
     event: Event | None = None
 
 
-class Chosen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A choice, which is on disk.
+class Chosen(msgspec.Struct, frozen=True):
+    """A choice. It was on disk before this response.
 
     Attributes:
-        ticket: names the choice when its loss is observed.
-        arm: what to play.
-        probability: with which it was drawn.
-        event: your own name for it, if you gave one.
-        would: what the agent would have played, where a baseline is played instead.
+        ticket: The identifier that `observe` takes.
+        arm: The arm to play.
+        probability: The probability with which the arm was drawn.
+        event: Your own identifier, if the request contained one.
+        would: The arm that the agent drew. Present only if the agent plays a baseline instead.
     """
 
     ticket: str
     arm: str
     probability: float
-    event: str | None = None
-    would: str | None = None
+    event: str | msgspec.UnsetType = msgspec.UNSET
+    would: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Observe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a choice has led to: of one ticket or event, one loss or reward.
+    """An observation: one ticket or event, with one loss or reward.
 
     Attributes:
-        ticket: as it was given out.
-        event: instead of the ticket.
-        loss: smaller is better.
-        reward: larger is better.
+        ticket: The ticket from the response of `choose`.
+        event: Your own identifier of the choice, instead of the ticket.
+        loss: The loss; smaller is better.
+        reward: The reward, instead of the loss; larger is better.
     """
 
     ticket: str | None = None
@@ -72,30 +72,33 @@ class Observe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """The observation is on disk, and counts once."""
+    """An observation was accepted. It was on disk before this response.
 
-    counted: bool = True
+    Attributes:
+        counted: Always true. The agent counts repeated observations once.
+    """
+
+    counted: bool
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The agent runs, and its store works."""
+    """The agent is healthy: it runs, and its store works.
 
-    running: bool = True
+    Attributes:
+        running: Always true. An agent that does not run responds with status 503.
+    """
+
+    running: bool
 
 
 encode = msgspec.json.Encoder().encode
 
 
 def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
-    """A body, checked."""
+    """Decode and validate a body."""
     if not body:
         raise RefusalError("malformed", "the body is empty; send JSON, such as {}")
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise RefusalError("malformed", str(error)) from None
-
-
-def plain(body: Any) -> bytes:
-    """An answer as it is sent."""
-    return encode(body)

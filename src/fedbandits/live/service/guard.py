@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
+
+from fedbandits.live.log_limit import limited_logger
 
 from .answers import JSON, GoneError, answer
 from .bearer import shown
@@ -16,10 +17,11 @@ from .refusals import Failure, RefusalError, refusal
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_log = logging.getLogger("fedbandits.live.service")
+_log = limited_logger("fedbandits.live.service")
 
 WITH_TOKEN = Rate(each=5_000, all=10_000)
 WITHOUT = Rate(each=50, all=200)
+"""Limits of clients without a token. Clients with the read token have the same limits apart."""
 
 HEALTH = "/healthz"
 
@@ -39,6 +41,7 @@ class Guard:
         token: that requests to /v1 and /metrics must show.
         hosts: names under which the service is known; `*.` stands for one label.
         metrics: counts requests and how long they took.
+        read_token: A token that permits GET and HEAD only, if the service has one.
         with_token: the rate of clients that show the token.
         without: of those that do not.
         clock: in seconds.
@@ -50,17 +53,20 @@ class Guard:
         token: str,
         hosts: Collection[str],
         metrics: Counts,
+        read_token: str | None = None,
         with_token: Rate = WITH_TOKEN,
         without: Rate = WITHOUT,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._app = app
         self._token = token.encode()
+        self._read_token = None if read_token is None else read_token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
         self._metrics = metrics
         self._clock = clock
         now = clock()
-        self._known, self._strangers = Buckets(with_token, now), Buckets(without, now)
+        self._known = Buckets(with_token, now)
+        self._readers, self._strangers = Buckets(without, now), Buckets(without, now)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -89,26 +95,35 @@ class Guard:
     def _check(self, scope: Scope, now: float) -> None:
         path = scope["path"]
         trusted = shown(scope["headers"], self._token)
+        reads = self._read_token is not None and shown(scope["headers"], self._read_token)
         # The connection is then not the first to go when there are too many.
-        scope["state"]["trusted"] = trusted
+        scope["state"]["trusted"] = trusted or reads
         # Health is asked for by whoever restarts the agent: a flood must not make it look ill.
         if path != HEALTH:
             client = client_of(scope["client"][0]) if scope["client"] else ""
-            if not (self._known if trusted else self._strangers).take(client, now):
+            rates = self._known if trusted else self._readers if reads else self._strangers
+            if not rates.take(client, now):
                 raise RefusalError("too_many", "more requests a second than are taken; wait a bit")
         named = [value for name, value in scope["headers"] if name == b"host"]
         host = named[0].decode("latin-1").lower() if len(named) == 1 else ""
         if not _known_as(_without_port(host), self._hosts):
             raise RefusalError(
                 "misdirected",
-                f"this service is not known as {host!r}, but as {', '.join(sorted(self._hosts))}",
+                f"this service is not known as {host!r}, but as {', '.join(sorted(self._hosts))}; "
+                "its operator adds names with hosts = [...] under [service] in agent.toml",
             )
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         own = f"{scope['scheme']}://{host}".encode("latin-1")
         if any(origin.lower() != own for origin in origins):
             raise RefusalError("cross_site", "pages of other sites may not ask")
-        if not trusted and (path.startswith("/v1/") or path in ("/v1", "/metrics")):
+        if trusted or not (path.startswith("/v1/") or path in ("/v1", "/metrics")):
+            return
+        if not reads:
             raise RefusalError("unauthorised", "show the token: Authorization: Bearer <token>")
+        if scope["method"] not in ("GET", "HEAD"):
+            raise RefusalError(
+                "read_only", "this token is for reading only; show the other token of the service"
+            )
 
 
 def _as_refusal(error: Exception, scope: Scope) -> RefusalError:

@@ -10,6 +10,29 @@ import asyncio
 from typing import Any
 
 
+class ClosedTransport(asyncio.Transport):
+    """A transport that is closed: it ignores every call."""
+
+    def is_closing(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Ignore the data."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def abort(self) -> None:
+        """Do nothing."""
+
+    def pause_reading(self) -> None:
+        """Do nothing."""
+
+    def resume_reading(self) -> None:
+        """Do nothing."""
+
+
 class JoiningTransport:
     """A transport that writes at the end of the turn.
 
@@ -33,6 +56,11 @@ class JoiningTransport:
         """Send what there is, and close."""
         self._flush()
         self._transport.close()
+
+    def release(self) -> None:
+        """Drop the reference to the transport, which is closed, and to its buffers."""
+        self._parts.clear()
+        self._transport = ClosedTransport()
 
     def _flush(self) -> None:
         if self._parts:

@@ -154,6 +154,7 @@ class _Collector:
                 "arms are public. Absent for no guarantee.",
                 status.epsilon,
             )
+        yield from _losses(agent)
         shares = dict(zip(status.arms, status.probabilities, strict=True))
         yield by(
             GaugeMetricFamily,
@@ -205,3 +206,30 @@ class _Collector:
                 "what",
                 counts() if callable(counts) else counts,
             )
+
+
+def _losses(agent: Agent) -> Iterator[Metric]:
+    """Sums of losses in [0, 1], or of noisy bits, since the journal began."""
+    from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
+
+    what, words = "loss", "Losses in [0, 1]"
+    if agent.epsilon is not None:
+        what, words = "noisy_bit", "Noisy bits instead of losses"
+    counts, totals = agent._running().losses.total.tolist()
+    yield SummaryMetricFamily(
+        f"fedbandits_played_{what}", f"{words} of the arms played.", counts[0], totals[0]
+    )
+    by_arm = SummaryMetricFamily(
+        f"fedbandits_arm_{what}", f"{words} of each arm, where they are observed.", labels=["arm"]
+    )
+    for arm, count, total in zip(agent.part.arms, counts[1:], totals[1:], strict=True):
+        by_arm.add_metric([arm], count, total)
+    yield by_arm
+    loss_range = GaugeMetricFamily(
+        "fedbandits_loss_range",
+        "The smallest and the largest loss or reward there can be.",
+        labels=["end"],
+    )
+    for end, value in agent._range._asdict().items():
+        loss_range.add_metric([end], value)
+    yield loss_range

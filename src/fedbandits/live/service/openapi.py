@@ -1,55 +1,61 @@
-"""The service as an OpenAPI 3.1 document: all that a client in another language needs."""
+"""The OpenAPI 3.1 document of the service, from which clients in other languages are generated."""
 
 from __future__ import annotations
 
-import re
+import inspect
+from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from fedbandits.common.version import __version__
-from fedbandits.live.status import Status
+from fedbandits.config.schema import arguments_of
+from fedbandits.live.status import LossWindow, MeanLosses, Neighbour, Status
 
 from .bodies import Choose, Chosen, Health, Observe, Observed
 from .refusals import KINDS, Failure
 
-BODIES = (Choose, Chosen, Observe, Observed, Status, Health, Failure)
+BODIES = (
+    *(Choose, Chosen, Observe, Observed, Health, Failure),
+    *(Status, Neighbour, MeanLosses, LossWindow),
+)
 
 _BEFORE = ("cross_site", "misdirected", "too_many", "internal")
-"""What every request may be refused for, a look at health left out that is never too many."""
+"""Kinds of refusals that every path may respond with."""
 
-_OF_BODY = ("malformed", "too_large", "content_type")
+_OF_POSTS = ("malformed", "too_large", "content_type", "read_only")
 
 
 def document() -> dict[str, Any]:
-    """The whole document, as plain data."""
+    """Return the whole document as plain data."""
     paths = {
         "/v1/choose": {
             "post": _operation(
                 "choose",
-                "Draw an arm; it is on disk when this answers.",
+                "Draw an arm. The choice is on disk before the response.",
                 _json(Chosen),
-                ("conflict", "refused", "stopped", *_OF_BODY),
+                ("conflict", "refused", "stopped", *_OF_POSTS),
                 takes=Choose,
             )
         },
         "/v1/observe": {
             "post": _operation(
                 "observe",
-                "Tell the loss or reward of a choice; it is counted once, however often it is "
-                "repeated.",
+                "Report the loss or reward of a choice. Repeated reports count once.",
                 _json(Observed),
-                ("unknown_ticket", "conflict", "expired", "refused", "stopped", *_OF_BODY),
+                ("unknown_ticket", "conflict", "expired", "refused", "stopped", *_OF_POSTS),
                 takes=Observe,
             )
         },
         "/v1/status": {
-            "get": _operation("status", "The agent at this moment.", _json(Status), ("stopped",))
+            "get": _operation(
+                "status", "Return the status of the agent.", _json(Status), ("stopped",)
+            )
         },
         "/v1/events": {
             "get": _operation(
                 "events",
-                "The status once a second, as server-sent events named `status`.",
+                "Stream the status once a second, as server-sent events named `status`.",
                 {"text/event-stream": {"schema": {"type": "string"}}},
                 ("stopped",),
             )
@@ -57,7 +63,7 @@ def document() -> dict[str, Any]:
         "/metrics": {
             "get": _operation(
                 "metrics",
-                "The agent and its service in numbers, for Prometheus.",
+                "Return the metrics of the agent and its service, for Prometheus.",
                 {"text/plain": {"schema": {"type": "string"}}},
                 (),
             )
@@ -65,7 +71,7 @@ def document() -> dict[str, Any]:
         "/healthz": {
             "get": _operation(
                 "health",
-                "Whether the agent runs and its store works.",
+                "Report whether the agent runs and its store works.",
                 _json(Health),
                 ("stopped",),
                 token=False,
@@ -74,7 +80,7 @@ def document() -> dict[str, Any]:
         "/openapi.json": {
             "get": _operation(
                 "openapi",
-                "This document.",
+                "Return this document.",
                 {"application/json": {"schema": {"type": "object"}}},
                 (),
                 token=False,
@@ -86,13 +92,22 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "A live agent of fedbandits",
             "version": __version__,
-            "description": "Ask for an arm, play it, and tell what came of it. Give your own event "
-            "id with a choice, and it may be repeated without harm, as an observation may.",
+            "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
+            "description": "An application requests an arm, plays it and reports its loss or "
+            "reward. Requests with an event identifier may be repeated: each counts once.",
         },
+        "servers": [{"url": "/", "description": "The agent that serves this document."}],
         "paths": paths,
         "components": {
             "schemas": _schemas(),
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token of the service. For GET requests, its read token is "
+                    "enough.",
+                }
+            },
         },
     }
 
@@ -107,9 +122,9 @@ def _operation(
     token: bool = True,
 ) -> dict[str, Any]:
     kinds = (*refused_for, *_BEFORE, *(("unauthorised",) if token else ()))
-    answers: dict[str, Any] = {"200": {"description": "Done.", "content": content}}
-    for kind in sorted(kinds, key=lambda each: KINDS[each].status):
-        status, meaning = KINDS[kind]
+    answers: dict[str, Any] = {"200": {"description": "Success.", "content": content}}
+    for status, same in groupby(sorted(KINDS[kind] for kind in kinds), lambda kind: kind.status):
+        meaning = " ".join(kind.meaning for kind in same)
         answers[str(status)] = {"description": meaning, "content": _json(Failure)}
     found: dict[str, Any] = {"operationId": name, "summary": summary, "responses": answers}
     found["security"] = [{"token": []}] if token else []
@@ -123,14 +138,16 @@ def _json(body: type) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """The bodies, with the words of their docstrings."""
+    """Return the schemas of the bodies, with the descriptions from their docstrings."""
     _, found = msgspec.json.schema_components(BODIES, ref_template="#/components/schemas/{name}")
-    for schema in found.values():
-        text = schema.get("description", "")
+    for body in BODIES:
+        text = inspect.getdoc(body) or ""
+        schema, meanings = found[body.__name__], arguments_of(text)
         schema["description"] = " ".join(text.partition("\n\n")[0].split())
-        for name, meaning in re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, re.MULTILINE):
-            if name in schema.get("properties", {}):
-                schema["properties"][name]["description"] = " ".join(meaning.split())
+        for name, each in schema["properties"].items():
+            each["description"] = meanings[name]
+            # Client generators read a default as "always present".
+            each.pop("default", None)
     found["Observe"]["allOf"] = [_one_of("ticket", "event"), _one_of("loss", "reward")]
     found["Failure"]["properties"]["kind"]["enum"] = list(KINDS)
     return found

@@ -14,6 +14,7 @@ from fedbandits.common.extras import installed
 
 from .bodies import encode
 from .joining import JoiningTransport
+from .pipelining import Pipelining
 from .refusals import Failure
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ class Patience(Protocol):
         if len(self.connections) > self.most:
             self._make_room()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Free the buffers of the connection at once: uvicorn's objects refer to each other."""
+        super().connection_lost(exc)
+        joining: Any = self.transport
+        joining.release()
+
     def data_received(self, data: bytes) -> None:
         """After a pause the next request begins with its first byte."""
         if self.timeout_keep_alive_task is not None:
@@ -75,9 +82,9 @@ class Patience(Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP is told so, unless another request is being answered."""
+        """Reject malformed requests. An unfinished response allows no second status line."""
         self.metrics.cut("malformed")
-        if not self._in_request() or self.cycle.more_body:
+        if not (self._in_request() and self.cycle.response_started):
             body = encode(Failure(msg, "malformed"))
             self.transport.write(
                 b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
@@ -125,17 +132,8 @@ def protocol_class(metrics: Metrics, fast: bool | None = None) -> type[Protocol]
     if installed("httptools") if fast is None else fast:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-        class Fast(Patience, HttpToolsProtocol):  # type: ignore[misc]
+        class Fast(Pipelining, Patience, HttpToolsProtocol):  # type: ignore[misc]
             metrics = counted
-
-            def on_headers_complete(self) -> None:
-                """Refuse a request that comes before the last was answered.
-
-                It would be parsed to the end, and so would all behind it, before anyone looks.
-                """
-                if self._in_request():
-                    raise ValueError("one request at a time")
-                HttpToolsProtocol.on_headers_complete(self)
 
         return Fast
     from uvicorn.protocols.http.h11_impl import H11Protocol

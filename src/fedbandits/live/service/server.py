@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -15,9 +15,9 @@ from fedbandits.live.door import Door
 from fedbandits.live.federation import Part
 
 from . import patience
-from .address import Address, check_safe, parse
+from .address import Address, check_safe, host_name, parse
 from .application import application
-from .bearer import token_of
+from .bearer import checked_token, token_of
 from .events import Events
 from .guard import Guard, hosts_of_certificate
 from .metrics import Metrics
@@ -35,7 +35,10 @@ async def serve(
     agent: Agent,
     address: str = "127.0.0.1:0",
     *,
-    token_file: str | Path,
+    token_file: str | Path | None = None,
+    token: str | None = None,
+    read_token: str | None = None,
+    hosts: Collection[str] = (),
     tls: tuple[str | Path, str | Path] | None = None,
     baseline: str | None = None,
     static: str | Path | None = None,
@@ -45,14 +48,19 @@ async def serve(
     Args:
         agent: may be started before or after; until then requests are answered with 503.
         address: host and port; port 0 takes one that is free.
-        token_file: holds the token that requests must show; made at the first start.
+        token_file: The file with the token that requests must show; made at the first start.
+        token: The token itself, instead of a file.
+        read_token: A second token, which reads the status, events and metrics and nothing else.
+        hosts: Names and IP addresses by which clients reach the service, in addition to the
+            names in `address` and in the certificate. `*.` at the beginning stands for one label.
         tls: the files of the certificate and its key. Needed on any address that other machines
             reach. They may be replaced while the service runs.
         baseline: apprentice mode: this arm is played, and answers tell what would have been.
         static: the folder of the pages served under `/`; the dashboard by default.
 
     Raises:
-        ValueError: if the address is not safe without TLS, or the token file may be read by others.
+        ValueError: if the address is not safe without TLS, if other users may read the token file,
+            or if a token or a host is malformed.
         OSError: if the address cannot be listened on.
     """
     where = parse(address)
@@ -60,11 +68,12 @@ async def serve(
     if baseline is not None:
         _check_baseline(agent.part, baseline)
     certificate = None if tls is None else Certificate(Path(tls[0]), Path(tls[1]))
-    token = token_of(Path(token_file))
+    known = {host_name(host) for host in hosts}
     service = Service(
         agent,
         where,
-        token,
+        *_tokens(token_file, token, read_token),
+        known,
         certificate,
         baseline,
         DASHBOARD if static is None else Path(static),
@@ -86,6 +95,8 @@ class Service:
         agent: Agent,
         address: Address,
         token: str,
+        read_token: str | None,
+        hosts: set[str],
         certificate: Certificate | None,
         baseline: str | None,
         static: Path,
@@ -97,13 +108,13 @@ class Service:
         agent.baseline = baseline
         self.metrics = Metrics(agent, baseline)
         self.events = self.metrics.events = Events(agent)
-        hosts = {address.host}
+        hosts = hosts | {address.host}
         if address.local:
             hosts |= {"localhost", "127.0.0.1", "::1"}
         if certificate is not None:
             hosts |= hosts_of_certificate(certificate.chain.read_bytes())
         app = application(agent, self.metrics, self.events, baseline, static)
-        self.guard = Guard(app, token, hosts, self.metrics)
+        self.guard = Guard(app, token, hosts, self.metrics, read_token)
         self._server: Any = None
         self._task: asyncio.Task[None] | None = None
 
@@ -134,6 +145,20 @@ class Service:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _tokens(
+    file: str | Path | None, token: str | None, read_token: str | None
+) -> tuple[str, str | None]:
+    """Return the token and the read token; raise ValueError if they are malformed or equal."""
+    if (file is None) == (token is None):
+        raise ValueError("give token_file or token, one of the two")
+    if read_token is not None:
+        read_token = checked_token(read_token, "read_token")
+    full = token_of(Path(file)) if file is not None else checked_token(str(token), "token")
+    if full == read_token:
+        raise ValueError("the token and the read token are equal; make another read token")
+    return full, read_token
 
 
 def _check_baseline(part: Part, baseline: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from pathlib import Path
 
-_log = logging.getLogger("fedbandits.live.service")
+from fedbandits.live.log_limit import limited_logger
+
+_log = limited_logger("fedbandits.live.service")
 
 
 class Certificate:
@@ -45,6 +46,7 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_cert_chain(self.chain, self.key)
+        context.num_tickets = 0  # a resumed session would not verify a renewed certificate
         return context
 
     def _times(self) -> tuple[int, int]:

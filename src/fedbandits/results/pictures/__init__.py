@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandits.common import checks
-from fedbandits.results.plots import figure_of, save_figure
+from fedbandits.common.figures import save_figure
+from fedbandits.results.plots import figure_of
 
 from .agents import plot_agents
 from .arms import plot_arms

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedbandits.common.files import atomic_path
+from fedbandits.common.files import atomic_write
 from fedbandits.results.plots import figure_of
 
 from .leaders import Leaders
@@ -62,9 +64,9 @@ def _save_gif(found: Leaders, ax: Axes, path: Path) -> None:
             yield _image(figure_of(ax)).quantize(palette=palette, dither=Dither.NONE)
 
     first, *others = images()
-    with atomic_path(path) as temporary:
+    with atomic_write(path) as file:
         film = {"save_all": True, "append_images": others, "loop": 0, "optimize": False}
-        first.save(temporary, "GIF", duration=round(1000 / PER_SECOND), **film)
+        first.save(file, "GIF", duration=round(1000 / PER_SECOND), **film)
 
 
 def _image(figure: Figure) -> Image:
@@ -96,14 +98,15 @@ def _save_mp4(found: Leaders, ax: Axes, path: Path) -> None:
             ".html or .gif"
         )
     writer = writers["ffmpeg"](fps=PER_SECOND)
-    # ffmpeg knows a format by the ending, so the file is made under one of its own.
-    whole = path.with_name(f".writing-{path.name}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with writer.saving(figure_of(ax), str(whole), DPI):
-            for snapshot in _frames(found):
-                show(found, snapshot, ax)
-                writer.grab_frame()
-        whole.replace(path)
-    finally:
-        whole.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder, path.name)  # ffmpeg recognises a format by the ending
+        try:
+            with writer.saving(figure_of(ax), str(whole), DPI):
+                for snapshot in _frames(found):
+                    show(found, snapshot, ax)
+                    writer.grab_frame()
+        except subprocess.CalledProcessError as error:
+            why = (error.stderr or str(error)).strip()
+            raise OSError(f"ffmpeg failed in the temporary folder {folder}: {why}") from error
+        with atomic_write(path) as file:
+            file.write(whole.read_bytes())

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedbandits.common.figures import save_figure
 from fedbandits.common.files import atomic_write
-from fedbandits.results.plots import figure_of, save_figure
+from fedbandits.results.plots import figure_of
 
 from .leaders import leaders
 
