@@ -35,6 +35,7 @@ from benchmarks import (
     table,
 )
 from benchmarks.rows import Measure, Row, take
+from fedbandits.common.files import atomic_write
 
 GROUPS = (
     *(small, links, figure1, startup, regret_against, forms),
@@ -97,10 +98,8 @@ def save(
 
 
 def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    with atomic_write(path) as file:
+        file.write(text.encode())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import ROOT, machine, table
 from benchmarks import precision as measure
 from benchmarks.rows import Row
+from fedbandits.common.files import atomic_write
 from fedbandits.experiments import BEYOND, REGISTRY
 from fedbandits.live.service.guard import WITH_TOKEN
 
@@ -377,7 +378,8 @@ def keep(file: Path) -> str | None:
     if section.get("resumed"):  # what it took before it was stopped is not known
         del section["seconds"]
     said = json.dumps({field: section[field] for field in FIELDS if field in section}, indent=1)
-    (KEPT / f"{name}.json").write_text(said + "\n", encoding="utf-8")
+    with atomic_write(KEPT / f"{name}.json") as kept:
+        kept.write(f"{said}\n".encode())
     if name == section["name"]:
         for stem, *_ in section["pictures"]:
             shown, drawn = PICTURES / f"{stem}.png", file.with_name(f"{stem}.png")
@@ -394,7 +396,8 @@ def main(*folders: Path) -> None:
     kept = all_kept()
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        page.write_text(filled(text, kept), encoding="utf-8")
+        with atomic_write(page) as written:
+            written.write(filled(text, kept).encode())
     sys.stdout.write(f"filled from {', '.join(kept) or 'nothing'}\n")
 
 

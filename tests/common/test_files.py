@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ class Usage(NamedTuple):
 
 
 @pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk on which 1,234 bytes are free: the file is written, and is one byte too long."""
 
     def fail(_: int) -> None:
@@ -33,7 +32,6 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
     monkeypatch.setattr(os, "fsync", fail)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(1234))
-    return monkeypatch
 
 
 @pytest.mark.usefixtures("full")
@@ -58,7 +56,7 @@ def test_the_error_says_what_is_free_where_the_size_is_unknown(tmp_path: Path) -
     path = tmp_path / "file.db"
     with pytest.raises(OSError, match="No space") as caught, atomic_path(path) as temporary:
         temporary.write_bytes(NEW)
-    assert f"{os.strerror(errno.ENOSPC)}: 1,234 bytes are free; make" in caught.value.strerror
+    assert f"{os.strerror(errno.ENOSPC)}: 1,234 bytes are free; make" in str(caught.value)
     assert caught.value.filename == str(path)
     assert not list(tmp_path.iterdir())
 

@@ -349,7 +349,7 @@ def test_a_journal_that_opens_on_a_full_disk(
     error: Exception = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if name is not None:
         error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorname = name  # type: ignore[attr-defined]
+        error.sqlite_errorname = name
 
     def fail(*_: object) -> None:
         raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,13 @@ def test_a_failed_write_leaves_the_old_file(
     result: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     path = tmp_path / name
-    write = {".nc": result.save, ".csv": result.to_csv, ".pdf": lambda p: result.plot(path=p)}
-    write[path.suffix](path)
+    writers: dict[str, Callable[[Path], object]] = {
+        ".nc": result.save,
+        ".csv": result.to_csv,
+        ".pdf": lambda path: result.plot(path=path),
+    }
+    write = writers[path.suffix]
+    write(path)
     old = path.read_bytes()
 
     def full(_: int) -> None:
@@ -232,7 +238,7 @@ def test_a_failed_write_leaves_the_old_file(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left") as caught:
-        write[path.suffix](path)
+        write(path)
     assert caught.value.filename == str(path)
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]

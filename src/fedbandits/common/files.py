@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a disk, a quota or a limit that leaves no room for a file."""
@@ -25,7 +24,7 @@ def others_have_access(path: str | Path) -> bool:
 
 
 @contextmanager
-def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[BinaryIO]:
+def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[io.BytesIO]:
     """Yield a file in memory, and write it to `path` whole or not at all when the block ends.
 
     Libraries that write a file themselves fail in different ways on a full disk: HDF5 crashes the
@@ -36,8 +35,8 @@ def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[BinaryI
         private: make it readable for its owner alone.
 
     Raises:
-        OSError: if there is no room, with the path, the bytes that are needed and those that are
-            free. There is no partial file, and a file that was there before is unchanged.
+        OSError: if the disk is full, with the path, the bytes that are needed and those that are
+            free. No partial file remains, and an earlier file is unchanged.
     """
     with io.BytesIO() as held:
         yield held

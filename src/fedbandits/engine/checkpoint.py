@@ -73,7 +73,7 @@ class Checkpoint:
         arrays |= {f"carry_{i}": np.asarray(x) for i, x in enumerate(jax.tree.leaves(carry))}
         arrays |= _arrays(records)
         size = sum(array.nbytes for array in arrays.values())
-        # Written as it is made: in memory a large state would be there twice.
+        # Not in memory first: a large state would take twice the memory.
         with (
             writing(self.path),
             atomic_path(self.path, size=size) as temporary,

@@ -421,7 +421,7 @@ class Result:
 
         Raises:
             OSError: if the file has no room, with the path, the bytes it needs and those that are
-                free. The result stays as it is: save it elsewhere.
+                free. The result is unchanged: save it elsewhere.
         """
         target = Path(path)
         if target.suffix != ".nc":
