@@ -1,4 +1,4 @@
-"""A valid member that lies, and what is left of its lies when it is removed: nothing."""
+"""The removal of a valid member that lies undoes its lies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENTS = int(os.environ.get("LYING_EVENTS", "3000"))
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("network", ["random", "path"])
 def test_removal_undoes_all_that_a_liar_moved(network: str, attack: str) -> None:
-    """What is left are the estimates that the honest members made themselves.
+    """After the removal, estimates are those that the honest members made themselves.
 
     On a path the liar is at one end, and what it moves passes through all others.
     """

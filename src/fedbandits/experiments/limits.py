@@ -1,4 +1,4 @@
-"""How to choose the limit of clipped gossip: live agents with one liar among them.
+"""The limit of clipped gossip: live agents with one liar among them.
 
 Each agent makes one choice a second. The limit is a multiple of the choices that an agent makes in
 a gossip period. The liar promotes the worst arm, and reports as often as its neighbours allow.
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is played."""
+    """Sizes of a rehearsal."""
 
     horizon: int
     draws: int

@@ -206,7 +206,7 @@ class Ledger:
         self._held = None
 
     def shown(self) -> Values:
-        """Return the values that neighbours see: those of the moment, or those held."""
+        """Return the values that neighbours see: the present ones, or the values held."""
         return self.values if self._held is None else self._held
 
     def leave(self, incarnations: Mapping[str, int]) -> None:
