@@ -485,3 +485,19 @@ def test_no_incarnation_that_a_liar_claims_ends_an_edge(liar: str) -> None:
         exchanged(*ends)
     np.testing.assert_allclose(ends[0].values["z"], [4.0, 0.0])
     np.testing.assert_allclose(ends[1].values["z"], [4.0, 0.0])
+
+
+@pytest.mark.parametrize("who", ["owner", "other"])
+def test_an_incarnation_that_an_earlier_version_believed_is_forgotten(who: str) -> None:
+    owner, other = pair()
+    owner._newest = other._newest = lambda: 1000
+    exchanged(owner, other)
+    victim, thief = (owner, other) if who == "owner" else (other, owner)
+    poisoned = victim.edges[thief.name]._replace(other=2**63 - 2)
+    victim.restore(victim.inputs, victim.maxima, {thief.name: poisoned})
+    victim.connect(thief.name, 0.25, 40)  # as an agent does when it starts
+    put(owner, [8.0, 0.0])
+    for _ in range(50):
+        exchanged(owner, other)
+    np.testing.assert_allclose(owner.values["z"], [4.0, 0.0])
+    np.testing.assert_allclose(other.values["z"], [4.0, 0.0])

@@ -48,8 +48,13 @@ def copy_of(path: Path, folder: Path, *, log: bytes | None) -> Path:
     copy = Path(shutil.copy(path, folder / path.name))
     log_of(copy).unlink(missing_ok=True)
     if log is not None:
-        log_of(copy).write_bytes(log)
+        write_private(log_of(copy), log)
     return copy
+
+
+def write_private(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    path.chmod(0o600)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
@@ -119,11 +124,11 @@ class Crash(NamedTuple):
     rounds: int
 
     def put(self, path: Path) -> None:
-        path.write_bytes(self.file)
+        write_private(path, self.file)
         log_of(path).unlink(missing_ok=True)
         path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
         if self.log is not None:
-            log_of(path).write_bytes(self.log)
+            write_private(log_of(path), self.log)
 
 
 @contextmanager
@@ -309,8 +314,36 @@ def test_the_same_life_goes_on_after_the_log_is_put_back(tmp_path: Path) -> None
         log = log_of(path).read_bytes()
         copy = copy_of(path, tmp_path / "copy", log=None)
     refused(copy)
-    log_of(copy).write_bytes(log)
+    write_private(log_of(copy), log)
     undisturbed = member(unsaved())
     play(undisturbed, 30)
     with opened(copy) as kept:
         assert play(member(kept.saved), 10) == play(undisturbed, 10)
+
+
+FORKED = """
+import asyncio, os, sys
+from pathlib import Path
+from fedbandits.live.journal import Journal, read_journal
+from tests.live.journals import SEED, identity
+
+path = Path(sys.argv[1])
+journal = Journal(path)
+asyncio.run(journal.open(identity(), SEED))
+child = os.fork()
+if not child:
+    sys.exit(0)
+os.waitpid(child, 0)
+print(read_journal(path).holder == os.getpid())
+"""
+
+
+def test_a_forked_child_does_not_close_the_journal_of_its_parent(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "shop3.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

@@ -42,6 +42,9 @@ RULES = Open(
 MOST_AGENTS = 1_000
 """Agents of a [network], which a few letters describe; `members` and `links` may be more."""
 
+SIZES = ("agents", "rows", "cols", "cluster", "path")
+"""Keys of a [network] whose product is about the number of its agents."""
+
 SHORTEST_PERIOD = 0.01
 """Seconds between two exchanges, at least: what a liar may move is bounded by their pace."""
 
@@ -138,13 +141,10 @@ def _network(config: dict[str, Any], path: Path) -> Network:
         )
     if "network" in config:
         place = Place(f"{path} [network]", path.parent, confined=True)
-        sizes = [v for k, v in config["network"].items() if isinstance(v, int) and k != "seed"]
-        if math.prod(sizes) > MOST_AGENTS:
-            raise place.error(
-                f"a [network] has at most {MOST_AGENTS:,} agents, not {math.prod(sizes):,}; write "
-                "members and links instead"
-            )
+        sizes = [v for k, v in config["network"].items() if k in SIZES and isinstance(v, int)]
+        _check_agents(math.prod(max(size, 1) for size in sizes), place)
         made: Network = construct(REGISTRIES["network"], config["network"], place)
+        _check_agents(made.agents, place)
         return made
     members = names(config.get("members", []), "member", least=1)
     numbers = {name: number for number, name in enumerate(members)}
@@ -160,6 +160,14 @@ def _network(config: dict[str, Any], path: Path) -> Network:
             raise ConfigError(f"{path}: the link of {' and '.join(link)} is there twice")
         edges.add(edge)
     return networks.from_edges(len(members), sorted(edges))
+
+
+def _check_agents(agents: int, place: Place) -> None:
+    if agents > MOST_AGENTS:
+        raise place.error(
+            f"a [network] has at most {MOST_AGENTS:,} agents, not {agents:,}; write members and "
+            "links instead"
+        )
 
 
 def read_demo(path: Path) -> dict[str, Any]:

@@ -36,21 +36,23 @@ class Hearing:
         self.refusals: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._name = name
         self._at: dict[str, float] = {}
-        self._why: dict[str, str] = {}
+        self._why: dict[str, RefusedError] = {}
 
     def begin(self) -> None:
         """Nobody has been heard since the start; refusals are counted on."""
         self._at.clear()
 
     def heard(self, sender: str, now: float) -> None:
-        """A message was believed."""
+        """Record that a message was believed; both ends then have the same file."""
         self._at[sender] = now
+        if sender in self._why and self._why[sender].reason == "file":
+            del self._why[sender]
 
     def refused(self, sender: str, error: RefusedError, neighbours: Collection[str]) -> None:
         """Count a refused message, and log a neighbour that has another file of the federation."""
         known = sender if sender in neighbours else STRANGERS
         self.refusals[known][error.reason] += 1
-        self._why[known] = str(error)
+        self._why[known] = error
         if error.reason == "file":
             cause = f"{self._name}: the file of {known}"
             _log.warning("%s: %s", self._name, error, extra={"cause": cause})
@@ -67,7 +69,7 @@ class Hearing:
                 edge.left,
                 reasons.total(),
                 dict(reasons),
-                self._why.get(name, STALE if reasons else None),
+                str(self._why[name]) if name in self._why else STALE if reasons else None,
                 member.distance(name),
                 obstacle(name),
             )

@@ -148,12 +148,16 @@ class Ledger:
     def connect(self, neighbour: str, weight: float, incarnation: int) -> None:
         """Add a neighbour, or change the weight of its edge.
 
-        An edge whose flow is too large for a message starts again. Journals of earlier versions
-        may hold one.
+        An edge that no neighbour would accept starts again: its flow is too large for a message, or
+        an incarnation is one that no clock gives. Journals of earlier versions may hold such edges.
         """
         if neighbour in self.edges:
             edge = self.edges[neighbour] = self.edges[neighbour]._replace(weight=weight)
-            if any(not (np.abs(flow) <= LARGEST).all() for flow in edge.flow.values()):
+            newest = self._newest()
+            if max(edge.incarnation, edge.other) > newest:  # a lie that was believed
+                self._take_in(edge)
+                self._put(neighbour, fresh_edge(self.form, weight, edge.owner, incarnation))
+            elif any(not (np.abs(flow) <= LARGEST).all() for flow in edge.flow.values()):
                 self._restart(neighbour, max(incarnation, edge.incarnation + 1))
         else:
             self._put(

@@ -54,12 +54,16 @@ def _copied(source: Path, new: Path) -> Content:
     """Copy in one step, which is one moment of the journal; check the copy."""
     # Without a log the file is all there is, and SQLite need put nothing beside it.
     how = "mode=ro" if has_log(source) else "mode=ro&immutable=1"
-    with (
-        reading(source),
-        closing(sqlite3.connect(f"{source.as_uri()}?{how}", uri=True)) as there,
-        closing(sqlite3.connect(new)) as here,
-    ):
-        there.backup(here)
-        put(here, "holder", None)  # the copy has no log
-        here.commit()
-    return read_journal(new)
+    try:
+        with (
+            reading(source),
+            closing(sqlite3.connect(f"{source.as_uri()}?{how}", uri=True)) as there,
+            closing(sqlite3.connect(new)) as here,
+        ):
+            there.backup(here)
+            put(here, "holder", None)  # the copy has no log
+            here.commit()
+        return read_journal(new)
+    finally:  # SQLite leaves these if the disk is full
+        for end in ("-wal", "-shm"):
+            new.with_name(f"{new.name}{end}").unlink(missing_ok=True)

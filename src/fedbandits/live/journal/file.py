@@ -136,7 +136,7 @@ class Journal:
                 _check_private(self.path)
                 self._connection = connection = _writing(self.path)
                 # Runs also without `close`, because SQLite deletes the log with the connection.
-                self._end = weakref.finalize(self, _end, connection, self.path)
+                self._end = weakref.finalize(self, _end, connection, self.path, os.getpid())
                 self._checksums = content.checksums
                 self._failed = None
                 _mark_open(connection)
@@ -277,8 +277,13 @@ def _mark_open(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(FULL)")
 
 
-def _end(connection: sqlite3.Connection, path: Path) -> None:
-    """Mark the journal as closed, and move the log into the file."""
+def _end(connection: sqlite3.Connection, path: Path, process: int) -> None:
+    """Mark the journal as closed, and move the log into the file.
+
+    A forked child inherits this duty at its exit, but not the journal.
+    """
+    if os.getpid() != process:
+        return
     try:
         form.put(connection, "holder", None)
     except sqlite3.Error:

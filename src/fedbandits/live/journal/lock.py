@@ -19,7 +19,7 @@ def locked(path: Path) -> filelock.BaseFileLock:
     if not path.parent.is_dir():
         # filelock would make the folder. It may be a disk that is not there yet, with the journal.
         raise FileNotFoundError(errno.ENOENT, f"no folder {path.parent}")
-    lock = filelock.FileLock(f"{path}.lock")
+    lock = filelock.FileLock(f"{path}.lock", mode=0o600)  # anyone who can open it can hold it
     try:
         lock.acquire(blocking=False)
     except filelock.Timeout:
@@ -33,4 +33,5 @@ def locked(path: Path) -> filelock.BaseFileLock:
             f"{path} is in use by {who}; stop that one, or give this agent a file of its own "
             f"(`fedbandits live show {path}` reads it meanwhile)"
         ) from None
+    Path(lock.lock_file).chmod(0o600)  # earlier versions made it readable for all
     return lock

@@ -32,15 +32,15 @@ class Pipelining(Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes of one request; keep the rest."""
-        data = self._waiting + data
-        while data and not self._answering():
-            length = self._length(data)
-            piece, data = data[:length], data[length:]
-            self._body -= min(self._body, length)
-            self._last = (self._last + piece)[1 - len(_END) :]
-            super().data_received(piece)
-        self._waiting = data
-        if data:
+        data, start = self._waiting + data, 0
+        while start < len(data) and not (self._answering() or self.transport.is_closing()):
+            end = self._end_of_piece(data, start)
+            self._body -= min(self._body, end - start)
+            self._last = (self._last + data[max(start, end - len(_END)) : end])[1 - len(_END) :]
+            super().data_received(data[start:end])
+            start = end
+        self._waiting = data[start:]
+        if self._waiting:
             self.transport.pause_reading()
 
     def on_headers_complete(self) -> None:
@@ -59,12 +59,12 @@ class Pipelining(Protocol):
         """Return whether a request is complete and its response is not."""
         return bool(self.cycle) and not (self.cycle.response_complete or self.cycle.more_body)
 
-    def _length(self, data: bytes) -> int:
-        """Return how many bytes can be parsed without beginning another request."""
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Return where to stop, so that no byte of another request is parsed."""
         if self._body:
-            return min(self._body, len(data))
-        across = (self._last + data[: len(_END) - 1]).find(_END)
+            return min(start + self._body, len(data))
+        across = (self._last + data[start : start + len(_END) - 1]).find(_END)
         if across >= 0:
-            return across + len(_END) - len(self._last)
-        within = data.find(_END)
+            return start + across + len(_END) - len(self._last)
+        within = data.find(_END, start)
         return within + len(_END) if within >= 0 else len(data)
