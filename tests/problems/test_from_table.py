@@ -263,7 +263,11 @@ FIRST = r"date 2025-03-29 \(round 1\), shop Bonn, offer jam"
             r"no column 'loss'; .*columns=\{'loss': \.\.\. or 'reward': \.\.\.\}",
         ),
         (sales(), {"columns": {"date": "time"}}, r"unknown key 'date': write \{'time': 'date'\}"),
-        (sales(), {"columns": {"when": "date"}}, "'when' is; .* time, agent, arm, loss or reward"),
+        (
+            sales(),
+            {"columns": {"when": "date"}},
+            "unknown key 'when'; .* time, agent, arm, loss and reward",
+        ),
         (sales(), {"columns": NAMES | {"loss": "revenue"}}, "names a loss and a reward"),
         (sales(), {"columns": NAMES | {"arm": "shop"}}, "one column two roles: date, shop, shop"),
         (sales().replace({"Bonn": None}), {}, r"the table has no shop in row 2 \(counted from 0\)"),
