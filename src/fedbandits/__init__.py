@@ -6,7 +6,7 @@ over everyone, and none hands out its raw arms or losses.
 
     simulate(problem, algorithm, gossip, runs=10, seed=0) -> Result
 
-Importing the package loads nothing but itself: each name is imported when it is first used.
+Importing the package imports no submodule: each name is imported when it is first used.
 """
 
 from importlib import import_module
@@ -115,10 +115,10 @@ _HOMES = {
     "simulate": "engine.simulate",
     "trajectory": "engine.observing",
 }
-"""The modules of names. Algorithms are in `algorithms`."""
+"""The submodule that defines each name. Algorithms are in `algorithms`."""
 
 _ALIASES = {"accelerated": "gossip.acceleration", "bounds": "theory.bounds"}
-"""The modules of modules that go by a shorter name."""
+"""Submodules that have a shorter public name."""
 
 
 def __getattr__(name: str) -> Any:

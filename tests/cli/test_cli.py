@@ -251,7 +251,7 @@ def test_interrupted(
 
 
 def test_one_run_has_no_band(small: Path, tmp_path: Path) -> None:
-    why = "One run has no 95% interval: it takes two or more."
+    why = "One run has no 95% interval: use at least two runs."
     small.write_text(small.read_text().replace("runs = 2", "runs = 1"))
     printed = [call("run", small, "--out", tmp_path)]
     swept = ["--set", "algorithm.learning_rate=[0.1, 0.2]", "--out", str(tmp_path / "swept")]

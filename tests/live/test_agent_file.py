@@ -68,12 +68,12 @@ def write(folder: Path, more: str) -> Path:
         (
             "[service]\ntoken = 'a'\ntoken_env = 'B'",
             " [service]",
-            "give token or token_env, one of the two",
+            "give either token or token_env, not both",
         ),
         (
             "[service]\nread_token = 'a'\nread_token_env = 'B'",
             " [service]",
-            "give read_token or read_token_env, one of the two",
+            "give either read_token or read_token_env, not both",
         ),
         ("[privacy]", " [privacy]", "no epsilon; add epsilon = 1.0"),
     ],

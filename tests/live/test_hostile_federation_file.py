@@ -214,8 +214,11 @@ def test_members_of_a_demonstration_import_nothing_from_the_current_folder(
         ('name = "two_clusters"\ncluster = 600\npath = 1', "at most 1,000 agents, not 1,201"),
         ('name = "erdos_renyi"\nagents = 3000000\nprobability = 0', "agents, not 3,000,000"),
         ('name = "complete"\nagents = 1000000000', "at most 1,000 agents, not 1,000,000,000"),
-        ('name = "read_graphml"\npath = "/etc/hosts"', "'/etc/hosts' leaves the folder of this"),
-        ('name = "read_graphml"\npath = "a/../../b"', "'a/../../b' leaves the folder of this"),
+        (
+            'name = "read_graphml"\npath = "/etc/hosts"',
+            "'/etc/hosts' is outside the folder of this",
+        ),
+        ('name = "read_graphml"\npath = "a/../../b"', "'a/../../b' is outside the folder of this"),
     ],
 )
 def test_networks_that_are_costly_or_elsewhere_are_refused(
@@ -250,14 +253,14 @@ def test_deep_nesting_ends_in_words(folder: Path) -> None:
     [
         (
             {"name": "cdn", "agents": 3},
-            "demo: agents = 3, and the federation has 2; make them equal",
+            "demo: agents = 3, but the federation has 2; make them equal",
         ),
-        ({"name": "cdn", "arms": 10**9}, "demo: arms = 1000000000, and the federation has 2; make"),
+        ({"name": "cdn", "arms": 10**9}, "demo: arms = 1000000000, but the federation has 2; make"),
         (
             {"name": "activated_bernoulli", "agents": 2, "arms": 2, "horizon": 10**8},
             "demo: 400,000,000 losses are too many; choose a horizon of at most 25,000,000",
         ),
-        ({"name": "from_table", "table": "/etc/hosts"}, "leaves the folder of this file"),
+        ({"name": "from_table", "table": "/etc/hosts"}, "is outside the folder of this file"),
     ],
 )
 def test_demonstrations_that_are_costly_or_elsewhere_are_refused(

@@ -113,7 +113,7 @@ def test_a_version_is_a_whole_number(file: Path, version: str) -> None:
         ("north", ["south"], None, "north is a member already"),
         ("west", ["nort"], None, r"no member 'nort'.*north.*centre"),
         ("west", ["north", "west"], None, "no member 'west'"),
-        ("west", ["north", "north"], None, "west and north is there twice"),
+        ("west", ["north", "north"], None, "west and north appears twice"),
         ("west", [], None, "would hear nobody.*--link north"),
         ("we st", ["north"], None, "member 'we st': a member's name"),
         ("", ["north"], None, "member names must be texts"),

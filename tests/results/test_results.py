@@ -76,7 +76,7 @@ def test_band_is_students_t(result: fb.Result) -> None:
     assert float(mean[-1]) == pytest.approx(values.mean())
 
 
-WHY = "one run has no 95% interval: it takes two or more"
+WHY = "one run has no 95% interval: use at least two runs"
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ def check_class(cls: type[AnyAlgorithm]) -> None:
         if declared.one_hot and declared.combine != "flood":
             raise ValueError(
                 f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
-                "only what is flooded stays as one agent made it. Leave one_hot out"
+                "only flooded leaves arrive unchanged. Remove one_hot, or combine by flood"
             )
 
 

@@ -17,7 +17,7 @@ AllowModule = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODULE",
-        help="Import this module of yours where the file names it; repeatable.",
+        help="Allow the file to name this Python module, whose code then runs; repeatable.",
     ),
 ]
 
@@ -178,7 +178,7 @@ def keys(
         list[str] | None,
         typer.Option(
             metavar="MEMBER=HOST",
-            help="A further name or address in the certificate of a member; repeatable.",
+            help="Add a name or address to the certificate of a member; repeatable.",
         ),
     ] = None,
     renew: Annotated[
@@ -192,7 +192,7 @@ def keys(
     """Make an authority, and a key and certificate for each member.
 
     Copy each member's folder to its site. Keep ca.key: it can make members. A certificate is valid
-    for the member's host in [addresses] and each --host. --renew keeps the hosts that it has.
+    for the member's host in [addresses] and each --host. --renew keeps the earlier hosts.
 
     \b
     Examples:

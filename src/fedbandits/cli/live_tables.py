@@ -23,7 +23,7 @@ TICKETS = 20
 """Open tickets of a journal that a table shows."""
 
 LISTED = 40
-"""Arms that a table shows."""
+"""The largest number of arms in a table."""
 
 
 def journal_lines(found: Summary) -> list[str]:
@@ -121,13 +121,13 @@ def losses_table(found: Mapping[str, Any]) -> Group | None:
     if losses["noise"] is not None:
         of = "estimated from noisy bits, ± standard error; times in UTC"
     what = "reward" if losses["rewards"] else "loss"
-    more = f"the {LISTED} arms observed most; --json has all"
+    more = f"the {LISTED} arms with the most observations; --json lists all"
     note = more if len(found["arms"]) > LISTED else ""
     return titled(f"mean {what} {of}", table, note)
 
 
 def _mean(losses: Mapping[str, Any], loss: float | None, count: int) -> str:
-    """Return a mean loss as the application gives them: a loss or a reward."""
+    """Return a mean as a loss or a reward, whichever the application reports."""
     if loss is None:
         return "-"
     mean = losses["low"] + losses["high"] - loss if losses["rewards"] else loss

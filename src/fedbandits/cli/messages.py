@@ -19,7 +19,7 @@ def terminal(*, err: bool = False) -> Console:
     """Standard output, or standard error, as wide as it is now."""
     from rich.console import Console
 
-    # Names in files are not markup, and `ring:a:` is no emoji.
+    # Names in files are not markup, and `ring:a:` is not an emoji.
     return Console(stderr=err, markup=False, emoji=False)
 
 
@@ -35,7 +35,7 @@ def one_line(message: object) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """Return an error's message in one line; one of the system's starts with its file."""
+    """Return an error's message in one line; an `OSError` starts with its file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return one_line(f"{error.filename}: {error.strerror}")
     return one_line(error)

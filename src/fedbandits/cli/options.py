@@ -53,7 +53,7 @@ class Command(TyperCommand):
 
 
 UsageError: Any = typer.BadParameter.__base__
-"""Typer's own, or that of the click package, by the version of Typer."""
+"""The class in Typer or in the click package, depending on the version of Typer."""
 
 
 def _settings(given: list[str], option: str) -> list[str]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk, a quota or a limit that leaves no room for a file."""
+"""Error codes of a full disk, an exhausted quota and a file that is too large."""
 
 
 def others_have_access(path: str | Path) -> bool:
@@ -35,8 +35,8 @@ def atomic_write(path: str | Path, *, private: bool = False) -> Iterator[io.Byte
         private: make it readable for its owner alone.
 
     Raises:
-        OSError: if the disk is full, with the path, the bytes that are needed and those that are
-            free. No partial file remains, and an earlier file is unchanged.
+        OSError: if the disk is full, with the path, the bytes needed and the bytes free. No partial
+            file remains, and an earlier file is unchanged.
     """
     with io.BytesIO() as held:
         yield held
@@ -58,8 +58,8 @@ def atomic_path(
 
     Args:
         path: where the file appears.
-        private: make it readable for its owner alone, at any time.
-        size: bytes of the file, where they are known, for the error of a full disk.
+        private: make it readable for its owner alone, from the beginning.
+        size: size of the file in bytes, if known, for the error of a full disk.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,8 +77,8 @@ def full_disk(code: int, path: Path, size: int | None = None) -> OSError:
 
     Args:
         code: one of `FULL`.
-        path: of the file, whose folder exists.
-        size: bytes of the file, where they are known.
+        path: the file; its folder exists.
+        size: size of the file in bytes, if known.
     """
     free = f"{shutil.disk_usage(path.parent).free:,} bytes are free"
     room = free if size is None else f"the file needs {size:,} bytes, and {free}"

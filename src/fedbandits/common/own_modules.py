@@ -1,10 +1,10 @@
 """Modules that a file names, such as `my_package.algorithms`: found, imported, and their source.
 
-Importing a module runs its code, so the caller must permit it: `looking_in`
-permits every module, for a user's own file, and `allowing` those that the user names, for a file
-that others may change. A module is looked for where Python looks (installed packages, PYTHONPATH)
-and, after that, in the folder that `looking_in` gives. That folder then stays on `sys.path`, since
-a function of the module may import another one later.
+Importing a module runs its code, so the caller must permit it. `looking_in` permits every module,
+for a file that belongs to the user. `allowing` permits the modules that the user names, for a file
+that others may change. Python looks for a module in installed packages and PYTHONPATH, and then in
+the folder that `looking_in` gives. That folder stays on `sys.path`, since a function of the module
+may import another one later.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Permission(NamedTuple):
     """The modules that may be imported.
 
     Attributes:
-        names: of the modules; None for every module.
-        folder: where modules are looked for after Python's own places; None for no such folder.
+        names: names of the modules; None for every module.
+        folder: folder that is searched after installed packages and PYTHONPATH, if any.
     """
 
     names: frozenset[str] | None
@@ -63,7 +63,7 @@ def looking_in(folder: Path) -> AbstractContextManager[None]:
 
 
 def allowing(names: Iterable[str]) -> AbstractContextManager[None]:
-    """Permit these modules alone within the block, where Python finds them.
+    """Permit only these modules within the block; they must be installed or on PYTHONPATH.
 
     Example:
         >>> with allowing(["json"]):

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 
-ONE_RUN = "one run has no 95% interval: it takes two or more"
-"""Printed where an interval would stand."""
+ONE_RUN = "one run has no 95% interval: use at least two runs"
+"""Printed instead of an interval."""
 
 
 class Band(NamedTuple):

@@ -122,7 +122,7 @@ class Place(NamedTuple):
         """Return the file of this name, which is relative to the folder."""
         if self.confined and (Path(name).is_absolute() or ".." in Path(name).parts):
             raise self.error(
-                f"{name!r} leaves the folder of this file; put that file into the folder"
+                f"{name!r} is outside the folder of this file; move it into that folder"
             )
         return self.folder / name
 

@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 
 def alternatives(hint: Any) -> Iterator[Any]:
-    """The members of a union; of anything else itself."""
+    """Yield the members of a union; for any other hint, yield the hint itself."""
     if get_origin(hint) in (Union, types.UnionType):
         for member in get_args(hint):
             yield from alternatives(member)
@@ -25,14 +25,14 @@ class _Anything(type):
 
 
 class Unloaded(metaclass=_Anything):
-    """In the place of what is imported for type checkers alone, such as pandas.
+    """A stand-in for names that are imported for type checkers only, such as pandas.
 
-    Importing it would take a second, and no configuration can hold one.
+    Importing pandas would take a second, and no configuration can hold its objects.
     """
 
 
 def hints_of(make: Callable[..., Any]) -> dict[str, Any]:
-    """The type hints of a constructor, by parameter."""
+    """Return the type hints of a constructor, by parameter."""
     bare = inspect.unwrap(make)
     target = bare.__init__ if inspect.isclass(bare) else bare
     unloaded: dict[str, Any] = {}

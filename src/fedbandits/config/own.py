@@ -232,11 +232,11 @@ def _looks_right(value: Any, kind: Kind) -> bool:
 
 
 def _check_kind(name: str, make: Any, kind: Kind) -> None:
-    """Refuse everything that is not known to make what a section needs, before it is called.
+    """Reject an object that does not declare to make what a section needs, without calling it.
 
-    A class must be of the kind, and a function must be annotated with it: the arguments are those
-    of a file, and a file may name any callable. Types are compared by `type`, which runs no code of
-    the object.
+    A class must be of the kind, and a function must be annotated with it, because a file chooses
+    both the callable and its arguments. Types are compared by `type`, which runs no code of the
+    object.
     """
     must = f"it must be {kind.expected}"
     if issubclass(type(make), type):
@@ -260,7 +260,7 @@ FUNCTIONS = (FunctionType, MethodType, type(cache(len)))
 
 
 def _check_returned(name: str, make: Make, made: type, must: str) -> None:
-    """Refuse a function whose annotation does not promise an object of this type."""
+    """Reject a function whose return annotation is not this type."""
     try:
         hints = hints_of(make)
     except Exception as error:  # hints are code
@@ -279,7 +279,9 @@ def _check_class(name: str, make: type, kind: Kind) -> None:
     must = f"it must be {kind.expected}"
     if kind.made is None:
         if not _called_as_rate(make):
-            raise OwnError(f"{name} is a class that is not called as rate(t, state); {must}")
+            raise OwnError(
+                f"{name} is a class whose objects cannot be called as rate(t, state); {must}"
+            )
     elif not issubclass(make, kind.made):
         raise OwnError(f"{name} is a class that is no {kind.made.__name__}; {must}")
     if inspect.isabstract(make):

@@ -38,7 +38,7 @@ class Key(NamedTuple):
         hint: the type without None, which stands for a key that is absent.
         kind: the class of its values.
         required: whether it has no default.
-        words: what its values are, for errors.
+        words: a description of its values, for errors.
         example: a value in TOML; may be empty.
     """
 
@@ -70,7 +70,7 @@ def struct_of(table: dict[str, Any], struct: type[T], place: Place) -> T:
     Args:
         table: the section as read.
         struct: the section's type. A field that is a struct is a section within it.
-        place: of the section, for errors; names of files are relative to its folder.
+        place: the place of the section, for errors; file names are relative to its folder.
 
     Raises:
         ConfigError: if a key is unknown, missing or of another type.

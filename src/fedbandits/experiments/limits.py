@@ -37,7 +37,7 @@ class Sizes:
 
     horizon: int
     draws: int
-    """Of the losses, each with its own draw of the agents' randomness."""
+    """Number of draws of the losses; each has separate randomness of the agents."""
 
 
 FULL = Sizes(horizon=300, draws=10)
@@ -48,7 +48,7 @@ class Setting(NamedTuple):
     """A federation.
 
     Attributes:
-        network: who is linked to whom.
+        network: the links between agents.
         liar: the number of the agent that lies.
         period: the gossip period, in choices of an agent.
     """
@@ -63,7 +63,7 @@ SETTINGS = {
     "3 × 3 grid": Setting(fb.networks.grid(3, 3), 4, 0.5),
     "grid, period 4": Setting(fb.networks.grid(3, 3), 4, 4.0),
 }
-"""Federations by what the table calls them."""
+"""Federations by their names in the table."""
 
 
 def reproduce(options: Options) -> Section:

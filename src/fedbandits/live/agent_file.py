@@ -24,7 +24,7 @@ class ServiceSection(msgspec.Struct, frozen=True):
         token_env: environment variable with the token, instead of a file.
         read_token: file with a token that only reads: the status, events and metrics.
         read_token_env: environment variable with the token that only reads, instead of a file.
-        hosts: names and IP addresses of the service that its certificate and address do not have.
+        hosts: names and IP addresses of the service besides those in its certificate and address.
         tls: whether the service shows the certificate of the keys.
         baseline: arm that an apprentice plays while it learns; without it, the drawn arm.
     """
@@ -56,7 +56,7 @@ class AgentFile(msgspec.Struct, frozen=True):
     """`agent.toml`: the settings of one member at its site.
 
     Attributes:
-        name: the member, as the federation calls it.
+        name: the member's name in the federation.
         federation: file of all members.
         journal: file that the agent writes; by default the member's name and .db.
         keys: folder with ca.pem, cert.pem and key.pem; an agent without neighbours needs none.

@@ -201,9 +201,9 @@ class Federation:
             north = "north.example:7447"
 
         Args:
-            path: of the file.
-            allow_modules: names of your modules that the file may name. They are imported, from
-                where Python finds them.
+            path: the file.
+            allow_modules: names of your modules that the file may name. They are imported from
+                installed packages and PYTHONPATH.
         """
         from fedbandits.config.reading import read_config
 
@@ -226,7 +226,7 @@ def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
         raise ValueError(f"at least {least} {what}s are needed, not {len(given)}")
     name, times = Counter(given).most_common(1)[0]
     if times > 1:
-        raise ValueError(f"{what} {name!r} is there twice")
+        raise ValueError(f"{what} {name!r} appears twice")
     return tuple(given)
 
 

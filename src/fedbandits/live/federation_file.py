@@ -40,13 +40,13 @@ RULES = Open(
 """Symmetric weights, the same at all times."""
 
 MOST_AGENTS = 1_000
-"""Agents of a [network], which a few letters describe; `members` and `links` may be more."""
+"""Largest number of agents of a [network], which one line can describe. `members` may list more."""
 
 SIZES = ("agents", "rows", "cols", "cluster", "path")
 """Keys of a [network] whose product is about the number of its agents."""
 
 SHORTEST_PERIOD = 0.01
-"""Seconds between two exchanges, at least: what a liar may move is bounded by their pace."""
+"""Shortest gossip period in seconds; it bounds how fast a liar moves estimates."""
 
 TYPES = {
     "arms": list,
@@ -157,7 +157,7 @@ def _network(config: dict[str, Any], path: Path) -> Network:
                 raise ConfigError(f"{path} links: {unknown('member', name, members)}")
         edge = tuple(sorted(numbers[name] for name in link))
         if edge in edges:
-            raise ConfigError(f"{path}: the link of {' and '.join(link)} is there twice")
+            raise ConfigError(f"{path}: the link of {' and '.join(link)} appears twice")
         edges.add(edge)
     return networks.from_edges(len(members), sorted(edges))
 

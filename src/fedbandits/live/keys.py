@@ -363,7 +363,9 @@ def _certify(
     authorities = x509.load_pem_x509_certificates(authority.certificate)
     issuers = [each for each in authorities if each.public_key() == signer.public_key()]
     if not issuers:
-        raise KeysError("ca.key is not the key of a certificate in ca.pem: copy the two together")
+        raise KeysError(
+            "ca.key is not the key of a certificate in ca.pem: copy both files from one folder"
+        )
     # A name that no host can have is left out: TLS would refuse the whole certificate.
     named = [name] if _HOST.fullmatch(name) else []
     alternatives = [_general_name(host) for host in dict.fromkeys([*named, *hosts])]

@@ -53,8 +53,8 @@ from .messages import (
 AHEAD_YEARS = 100
 AHEAD = AHEAD_YEARS * 365 * 86_400 * 1000 << 19
 """The most that a neighbour's clock may be ahead, in years and in incarnations. `Agent` builds an
-incarnation from milliseconds and 19 random bits. A clock that lost the time shows 1970; then all
-other clocks are ahead of it."""
+incarnation from milliseconds and 19 random bits. A clock that was reset shows 1970; then all other
+clocks are ahead of it."""
 
 NEWEST = 2**62
 """The default bound on incarnations, for ledgers without a clock."""
@@ -106,9 +106,9 @@ class Ledger:
             neighbour that lies can move, by w · limit an exchange, and keeps the mean.
         kept: the share of each entry that a round of the algorithm leaves, by average leaf; 1 where
             nothing is said.
-        reach: the largest estimate of an honest agent. Larger ones count as this one.
-        newest: returns a bound on incarnations, which grows with the clock. A neighbour that claims
-            a later one is refused. So no claim can keep later ones out for ever.
+        reach: the largest estimate of an honest agent. Larger estimates are clipped to it.
+        newest: returns a bound on incarnations, which grows with the clock. A message that claims a
+            later one is rejected, so that no claim can block the edge for ever.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Ledger:
         self._settle()
 
     def add(self, own: Values, values: Values) -> None:
-        """Take in what a round has added.
+        """Add the contribution of a round.
 
         Args:
             own: what the agent added to each average, whatever it had received.
@@ -302,7 +302,7 @@ class Ledger:
             )
 
     def _check_incarnations(self, edge: Edge, message: Message) -> None:
-        """Reject incarnations that no clock gives: an honest end would never get past them."""
+        """Reject incarnations beyond every plausible clock; honest ends could never exceed them."""
         claims = ((message.incarnation, edge.other), (message.other, edge.incarnation))
         for claimed, known in claims:
             if claimed > known and claimed > self._newest():

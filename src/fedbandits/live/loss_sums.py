@@ -21,13 +21,13 @@ _MONDAY = 4 * 86_400.0
 
 
 class LossSums:
-    """Losses that an agent has observed; with noisy bits, the bits.
+    """Sums of the losses that an agent has observed, or of noisy bits instead.
 
     A window is the current period and the one before: `hour` is one to two hours long.
 
     Args:
         arms: K.
-        saved: from the journal; None for an agent that has observed nothing.
+        saved: the record in the journal; None for an agent that has observed nothing.
 
     Attributes:
         rewards: whether the last observation was a reward.
@@ -57,7 +57,7 @@ class LossSums:
 
         Args:
             played: the arm.
-            losses: those observed, by arm.
+            losses: the observed losses, by arm.
             now: seconds since 1970.
             reward: whether the application observed a reward.
         """
@@ -97,12 +97,12 @@ class LossSums:
         return found | {"all": (since, *self._sums[0])}
 
     def means(self, now: float, scale: Range, noisy: Responses | None) -> MeanLosses | None:
-        """Return what operators see; None before the first observation.
+        """Return mean losses for operators; None before the first observation.
 
         Args:
             now: seconds since 1970.
             scale: the units of the application.
-            noisy: of which the sums are sums of bits; None for sums of losses.
+            noisy: the randomised response that made the bits; None for sums of losses.
         """
         if self._since is None:
             return None
@@ -132,7 +132,7 @@ class LossSums:
         return LossRecord(self._since, self._until, self.rewards, self._sums.tobytes())
 
     def _sum_up(self, now: float) -> None:
-        """Add recent observations to the current periods, and begin those that begin by now."""
+        """Add recent observations to the current periods, and start the periods that are due."""
         self._sums[: 1 + len(WINDOWS)] += self._recent
         self._recent[:] = 0.0
         now = max(now, self._until)  # a clock may have been ahead

@@ -48,7 +48,7 @@ from .tickets import (
 )
 
 MOST_ROUNDS = 2.0**40
-"""Rounds that one agent plays at most: 3,000 a second for ten years are fewer."""
+"""Largest number of rounds of one agent; 3,000 a second for ten years stay below it."""
 
 SAME = 1e-6
 """Losses that differ by no more are the same observation, made twice."""
@@ -188,7 +188,7 @@ class Member:
         if record is None:
             self._check_again(ticket, loss)
             return
-        if self._over(record, now):  # and its slice comes later
+        if self._over(record, now):  # a later slice closes it
             raise _expired(ticket)
         losses = self._losses(record, loss)
         if self._responses is not None:  # from here on nobody knows the loss
@@ -201,10 +201,10 @@ class Member:
         self._learn(record, losses, "observed")
 
     def expire(self, now: float) -> bool:
-        """Close tickets whose time is over, the oldest first; at most `SLICE` for one commit.
+        """Close at most `SLICE` expired tickets, the oldest first.
 
         Returns:
-            Whether the time of other tickets is over too.
+            Whether more tickets have expired.
         """
         if self.expiry.after is None:
             return False
@@ -478,7 +478,7 @@ class Member:
         state = after(self.ledger.values)
         sent = self.algorithm.message(state)
         if self.gossips:
-            # Estimates that a neighbour made huge have no digits left for a loss. So the agent's
+            # Next to huge estimates of a neighbour, floats cannot resolve a loss. So the agent's
             # own part is computed without them: `check_suitable` has shown that it does not
             # depend on them.
             nothing = {name: np.zeros_like(value) for name, value in self.ledger.values.items()}
@@ -543,7 +543,7 @@ def message_format(algorithm: AnyAlgorithm, state: Any, arms: tuple[str, ...]) -
 
 def _expired(ticket: str) -> ExpiredTicketError:
     return ExpiredTicketError(
-        f"ticket {ticket!r} has expired: its loss came too late, and is not counted"
+        f"ticket {ticket!r} has expired: its loss arrived too late and is not counted"
     )
 
 

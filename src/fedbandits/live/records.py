@@ -75,10 +75,10 @@ class LossRecord(msgspec.Struct, frozen=True, gc=False):
     """Sums of the losses that an agent has observed, see `LossSums`.
 
     Attributes:
-        since: when the first was observed, in seconds since 1970.
-        until: when the current periods were the current ones.
+        since: the time of the first observation, in seconds since 1970.
+        until: the latest time for which the periods were updated, in seconds since 1970.
         rewards: whether the last observation was a reward.
-        sums: numbers of 64 bits. Sums of noisy bits where the agent learns from these.
+        sums: the sums as 64-bit floats; sums of noisy bits if the agent learns from these.
     """
 
     since: float

@@ -97,7 +97,7 @@ def read_site(path: str | Path) -> Site:
     part = part._replace(addresses=part.addresses | file.addresses)
     if file.keys is None and part.neighbours:
         raise place.error(
-            f"{name} has neighbours, and needs keys to prove who it is; make them with "
+            f"{name} has neighbours, so it needs keys to prove its identity; make them with "
             f'fedbandits live keys {file.federation}, and add keys = "keys/{name}"'
         )
     if service is not None:
@@ -123,7 +123,7 @@ def _check_service(service: ServiceSection, keys: Path | None, name: str, place:
         )
     for key in ("token", "read_token"):
         if getattr(service, key) is not None and getattr(service, f"{key}_env") is not None:
-            raise place.error(f"give {key} or {key}_env, one of the two")
+            raise place.error(f"give either {key} or {key}_env, not both")
     for host in service.hosts:
         try:
             host_name(host)

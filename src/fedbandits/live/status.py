@@ -106,7 +106,7 @@ class Status(msgspec.Struct, frozen=True):
         epsilon: ε per round for the losses of this agent (event level), even if all others collude;
             arms are public. None for no guarantee.
         baseline: The arm that an apprentice plays in every round; none if the agent plays freely.
-        losses: Observed losses on average; none before the first observation.
+        losses: Mean observed losses; none before the first observation.
     """
 
     name: str

@@ -36,7 +36,7 @@ class TicketBook:
             given out must not keep it open for long.
 
     Attributes:
-        open: by id, in the order in which they were given out, which is that in which they expire.
+        open: open tickets by id, in the order of their rounds, which is the order of expiry.
         closed: by id, in the order in which they were closed; without their p.
         events: the ids of the tickets that bear an event of the application's own.
     """

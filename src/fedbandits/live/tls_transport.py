@@ -62,7 +62,7 @@ COUNTS = {
     "half": "links that ended in the middle of a message",
     "silent": "links cut for silence",
     "expired": "links cut because the other end's certificate, or the authority's, has expired",
-    "untrusted": "links cut because no authority in ca.pem has signed a certificate of its ends",
+    "untrusted": "links cut because no authority in ca.pem has signed the certificate of one end",
     "reloads": "of the own certificate",
 }
 """What is counted."""

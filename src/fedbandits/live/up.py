@@ -31,7 +31,7 @@ PACE, FASTEST = 0.5, 0.01
 """Mean seconds between two choices of an agent: by default, and at least."""
 
 MOST_LOSSES = 10**8
-"""Losses of a demonstration's problem, which are held in memory."""
+"""Largest number of losses of a demonstration, which are held in memory."""
 
 Losses = Callable[[int, int, int], float]
 """The loss of (round, agent, arm)."""
@@ -181,7 +181,7 @@ def demo_losses(
     for key, size in sizes.items():
         if isinstance(demo.get(key), int) and demo[key] != size:
             raise ValueError(
-                f"demo: {key} = {demo[key]}, and the federation has {size}; make them equal"
+                f"demo: {key} = {demo[key]}, but the federation has {size}; make them equal"
             )
     round_losses = math.prod(sizes.values())
     horizon = demo.get("horizon", 1)

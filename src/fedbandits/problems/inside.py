@@ -42,7 +42,7 @@ class Inside(Problem):
 
     @property
     def filled(self) -> float:  # type: ignore[override]
-        """As the problem inside."""
+        """The share of filled losses of the inner problem."""
         return self.problem.filled
 
     @property

@@ -66,8 +66,8 @@ def from_table(
 ) -> Problem:
     """Losses or rewards from a long table: a row for each time, agent and arm.
 
-    Rounds are the distinct times in order; times are numbers or ISO dates. Results have the dates
-    as coordinate `date`. Agents and arms are numbered in the order given, else sorted; results
+    Rounds are the distinct times in order; times are numbers or ISO dates. Results store the dates
+    in the coordinate `date`. Agents and arms are numbered in the order given, else sorted; results
     have their names.
 
     A simulation needs the value of every arm in every round. A log of choices, which has one arm
@@ -86,8 +86,9 @@ def from_table(
         missing: the value of every (time, agent, arm) without a row, or with an empty value: a
             number on the table's own scale; `"mean"`, the mean of all values of the arm; or
             `"carry"`, the agent's last value of that arm. Without it a missing value is an error;
-            with it a warning reports how many were filled. `"mean"` fills at most half of all.
-        fill: a number for `missing`, by its older name.
+            with it a warning reports the share of filled cells. `"mean"` fills at most half of
+            them.
+        fill: the older name of `missing`, for numbers only.
         agents: the agents in the order of the network's, for example `network.names`.
         arms: the arms in the order wanted.
         clock: how times with an offset from UTC are compared. By `"utc"`, two times are one round

@@ -99,8 +99,8 @@ class Gaps:
             return (
                 f"This looks like a log of choices: {single:,} of {len(pairs):,} pairs of "
                 f"{columns.time} and {columns.agent} have a single {columns.arm}. A simulation "
-                f"needs the {columns.value} of every {columns.arm} in every round, and such a log "
-                "does not have it. If every arm was measured, but at another time, round the times"
+                f"needs the {columns.value} of every {columns.arm} in every round, but such a log "
+                "has only one. If all arms were measured, but at different times, round the times"
             )
         if self.by_clock is not None:
             fewer, empty = self.by_clock
@@ -116,7 +116,7 @@ class Gaps:
             most = f"{times.max():,}" if have == "Each" else f"more than {times.max():,}"
             return (
                 f"{have} {columns.agent} has values at {most} of {rounds:,} times. Are they local "
-                "times of several zones? Agents need common times: round them, for example to days"
+                "times in several zones? Agents need common times: round them, for example to days"
             )
         return ""
 
@@ -181,10 +181,10 @@ def fill_gaps(
     if empty.any():
         t, v, i = (int(index) for index in np.argwhere(empty)[0])
         count, first = int(empty.sum()), labels.cell(t + 1, v, i)
-        more = f", nor to {count - 1} other cell{'s' * (count > 2)}" if count > 1 else ""
+        more = f", nor for {count - 1} other cell{'s' * (count > 2)}" if count > 1 else ""
         raise ValueError(
-            f"missing='carry' has nothing to carry to {first}{more}. Add the values, leave out the "
-            "earlier times, or pass a number"
+            f"missing='carry' has no earlier value for {first}{more}. Add the values, leave out "
+            "the earlier times, or pass a number"
             if policy == "carry"
             else f"missing='mean' has no value of this arm for {first}. Add values, leave out the "
             "arm, or pass a number"
@@ -196,7 +196,7 @@ def policy_of(missing: Any, fill: Any) -> float | str | None:
     """Return the policy for missing values; None if no value may be missing."""
     if fill is not None:
         if missing is not None:
-            raise ValueError("give missing alone: fill is its older name")
+            raise ValueError("give only missing: fill is its older name")
         return checks.number(fill, "fill")
     if missing is None or isinstance(missing, str):
         if missing not in (None, *POLICIES):

@@ -86,8 +86,8 @@ def choose_columns(source: Source, given: Mapping[str, str] | None) -> Columns:
         if role not in ROLES:
             turned = f": write {{{name!r}: {role!r}}}" if name in ROLES else ""
             raise ValueError(
-                f"columns says what {role!r} is{turned}; it names the table's column for each of "
-                f"{', '.join(ROLES[:-1])} or {ROLES[-1]}"
+                f"columns has the unknown key {role!r}{turned}; its keys are "
+                f"{', '.join(ROLES[:-1])} and {ROLES[-1]}"
             )
     there = list(frame.columns)
     rewards = _has_rewards(chosen, there)
@@ -111,12 +111,12 @@ def choose_columns(source: Source, given: Mapping[str, str] | None) -> Columns:
 def _has_rewards(chosen: Mapping[str, str], there: list[Any]) -> bool:
     """Return whether the values are rewards; reject tables where they may be either."""
     if "loss" in chosen and "reward" in chosen:
-        raise ValueError("columns names a loss and a reward; name the one to play for")
+        raise ValueError("columns names a loss and a reward; name only one of them")
     if "loss" in chosen or "reward" in chosen:
         return "reward" in chosen
     if "loss" in there and "reward" in there:
         raise ValueError(
-            "the table has both a loss and a reward column; say which one to play for: "
+            "the table has both a loss and a reward column; choose one: "
             "columns={'loss': 'loss'} or columns={'reward': 'reward'}"
         )
     return "reward" in there
@@ -125,7 +125,7 @@ def _has_rewards(chosen: Mapping[str, str], there: list[Any]) -> bool:
 def _no_column(role: str, name: str, asked: bool, source: Source) -> str:
     """Return the error about a column that the table does not have."""
     wanted = "'loss': ... or 'reward'" if role == "loss" else repr(role)
-    fix = f"Say which of them it is: columns={{{wanted}: ...}}"
+    fix = f"Name the right column: columns={{{wanted}: ...}}"
     if name in source.index_names:
         fix = f"{name!r} is in its index: pass table.reset_index()"
     has = ", ".join(map(str, source.frame.columns)) or "no columns"

@@ -300,7 +300,7 @@ def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
 
 
 def what_bands_cover(results: Mapping[str, Result]) -> list[str]:
-    """Return lines that say what bands are over, and that one run has none."""
+    """Return lines that describe the bands; one run has no band."""
     samples = sorted({result.sample for result in results.values()})
     single = ["no band: one run"] if ("run", 1) in samples else []
     samples = [sample for sample in samples if sample != ("run", 1)]

@@ -36,8 +36,8 @@ class Kind(NamedTuple):
     """Batches that one compiled program plays.
 
     Attributes:
-        titles: names of the cells of the first of them.
-        cells: those cells.
+        titles: names of the cells in the first batch.
+        cells: the cells in the first batch.
         batches: how many they are, one for each draw of the losses.
         horizon: T.
         numbers: what a round updates: arms × agents × runs × cells.

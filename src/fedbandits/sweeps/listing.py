@@ -48,7 +48,7 @@ def as_csv(
 ) -> str:
     """All cells, in their order: the axes, the status, regret at T, the error, the file.
 
-    Regret against a sequence has that in the names of its columns. Limits of one run are empty.
+    If regret is against a sequence, the column names say so. Limits of one run are empty.
     """
     done = {cell.hash for cell in status.done}
     errors = {cell.hash: error for cell, error in status.failed}

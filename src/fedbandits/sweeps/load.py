@@ -42,8 +42,8 @@ def load_experiment(
 ) -> xr.Dataset:
     """The results of a sweep, with a dimension for each axis beside those of a single result.
 
-    Parameters that are zipped share a dimension, named after the first of them. Where a whole
-    section is swept, each parameter that differs has a coordinate along it. Cells that are
+    Parameters that are zipped share a dimension, named after the first of them. If an axis
+    lists whole sections, each parameter that differs has a coordinate along it. Cells that are
     missing are NaN. Where cells differ in their agents or arms, what is kept for each of these is
     left out, and the attribute `left_out` says so. Rounds have their coordinate `date` where it is
     the same in all cells. With `draws` in the configuration, `draw` is the first of a result's own

@@ -168,9 +168,9 @@ function showLosses({ losses, arms, time, baseline }) {
   const { low, high, rewards, noise } = losses;
   const windows = Object.entries(losses.windows);
   setText(byId("losses-title"), rewards ? "Mean reward" : "Mean loss");
-  const notes = [noise === null ? "In brackets: observations."
-    : "Estimated from noisy bits: ± is a standard error, and an estimate may leave the range."];
-  notes.push("A column begins with the hour, day or week (UTC) before the current one.");
+  const notes = [noise === null ? "In brackets: number of observations."
+    : "Estimated from noisy bits: ± is a standard error, and an estimate may be outside the range."];
+  notes.push("Each column also covers the previous hour, day or week (UTC).");
   if (baseline) notes.push(`This apprentice plays ${baseline} each time.`);
   setText(byId("losses-note"), notes.join(" "));
   const titles = ["Arm", ...windows.map(([name]) => name[0].toUpperCase() + name.slice(1))];

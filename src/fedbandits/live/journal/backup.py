@@ -37,7 +37,7 @@ def back_up(path: str | Path, copy: str | Path, *, without_log: bool = False) ->
     if not target.parent.is_dir():
         raise JournalError(f"there is no folder {target.parent} for the backup")
     if without_log and has_log(source):
-        raise JournalError(f"{log_of(source)} is there; back up the journal with it")
+        raise JournalError(f"{log_of(source)} exists; back up the journal without --without-log")
     # Reject files of another kind, and damaged ones, before anything is written.
     read_journal(source, without_log=without_log)
     with atomic_path(target, private=True) as new:

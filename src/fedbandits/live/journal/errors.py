@@ -79,7 +79,7 @@ def full_disk(path: Path) -> FullDiskError:
 
 
 def missing_log(path: Path, log: str, rounds: int, observed: int) -> MissingLogError:
-    """Return the error for a file whose agent wrote a log that is not there."""
+    """Return the error for a journal whose log is missing."""
     return MissingLogError(
         f"{path} lacks its log {log}. The agent that used it did not close it, and its last "
         f"commits are in the log. The file alone ends with choice {rounds:,}, of which "

@@ -21,7 +21,7 @@ _log = limited_logger("fedbandits.live.service")
 
 WITH_TOKEN = Rate(each=5_000, all=10_000)
 WITHOUT = Rate(each=50, all=200)
-"""Limits of clients without a token. Clients with the read token have the same limits apart."""
+"""Limits of clients without a token. Clients with the read token have separate limits."""
 
 HEALTH = "/healthz"
 
@@ -122,7 +122,7 @@ class Guard:
             raise RefusalError("unauthorised", "show the token: Authorization: Bearer <token>")
         if scope["method"] not in ("GET", "HEAD"):
             raise RefusalError(
-                "read_only", "this token is for reading only; show the other token of the service"
+                "read_only", "this token is read-only; use the service's other token"
             )
 
 

@@ -104,7 +104,7 @@ def document() -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The token of the service. For GET requests, its read token is "
+                    "description": "The token of the service. For GET requests, the read token is "
                     "enough.",
                 }
             },

@@ -32,7 +32,7 @@ KINDS = {
     "malformed": Kind(400, "The body is not the JSON that is asked for."),
     "unauthorised": Kind(401, "The token is missing or wrong."),
     "cross_site": Kind(403, "The request comes from another site's page."),
-    "read_only": Kind(403, "The token is for reading only."),
+    "read_only": Kind(403, "The token is read-only."),
     "not_found": Kind(404, "There is nothing under this path."),
     "unknown_ticket": Kind(404, "No such ticket or event, or it was closed long ago."),
     "method": Kind(405, "The path takes another method."),

@@ -152,12 +152,12 @@ def _tokens(
 ) -> tuple[str, str | None]:
     """Return the token and the read token; raise ValueError if they are malformed or equal."""
     if (file is None) == (token is None):
-        raise ValueError("give token_file or token, one of the two")
+        raise ValueError("give either token_file or token")
     if read_token is not None:
         read_token = checked_token(read_token, "read_token")
     full = token_of(Path(file)) if file is not None else checked_token(str(token), "token")
     if full == read_token:
-        raise ValueError("the token and the read token are equal; make another read token")
+        raise ValueError("the token and the read token are equal; choose another read token")
     return full, read_token
 
 
