@@ -82,10 +82,10 @@ class Undisturbed:
 
 
 def without_times(state: StateRecord) -> StateRecord:
-    """Return a state whose losses are those since the start, without the times of observations."""
+    """Return a state with the losses since the start alone, without times and rounding errors."""
     if state.losses is None:
         return state
-    total = LossSums(len(ARMS), state.losses).total.tobytes()
+    total = LossSums(len(ARMS), state.losses).total.round(9).tobytes()
     losses = msgspec.structs.replace(state.losses, since=0.0, until=0.0, sums=total)
     return msgspec.structs.replace(state, losses=losses)
 

@@ -41,7 +41,8 @@ class LossSums:
     """
 
     def __init__(self, arms: int, saved: LossRecord | None = None) -> None:
-        self._since = self._until = self._hour_ends = 0.0
+        self._since: float | None = None
+        self._until = self._hour_ends = 0.0
         self.rewards = False
         self._sums = np.zeros(_shape(arms))
         self._recent = np.zeros_like(self._sums[0])  # to be added to all current periods
@@ -60,9 +61,8 @@ class LossSums:
             now: seconds since 1970.
             reward: whether the application observed a reward.
         """
-        if not self._since:
-            self._since = now
-        if now >= self._hour_ends:
+        self._since = now if self._since is None else min(self._since, now)
+        if not self._until <= now < self._hour_ends:
             self._sum_up(now)
         self.rewards = reward
         counts, sums = self._recent
@@ -88,12 +88,13 @@ class LossSums:
             now: seconds since 1970.
         """
         self._sum_up(now)
+        since = now if self._since is None else min(self._since, now)
         found = {}
         for i, (name, seconds) in enumerate(WINDOWS.items()):
             before = (_period(self._until, seconds) - 1) * seconds + _MONDAY
             both = self._sums[1 + i] + self._sums[1 + len(WINDOWS) + i]
-            found[name] = (max(before, self._since), *both)
-        return found | {"all": (self._since, *self._sums[0])}
+            found[name] = (max(before, since), *both)
+        return found | {"all": (since, *self._sums[0])}
 
     def means(self, now: float, scale: Range, noisy: Responses | None) -> MeanLosses | None:
         """Return what operators see; None before the first observation.
@@ -103,7 +104,7 @@ class LossSums:
             scale: the units of the application.
             noisy: of which the sums are sums of bits; None for sums of losses.
         """
-        if not self._since:
+        if self._since is None:
             return None
 
         def mean(total: float, count: float) -> float | None:
@@ -125,16 +126,18 @@ class LossSums:
 
     def record(self) -> LossRecord | None:
         """Return what the journal stores; None before the first observation."""
-        if not self._since:
+        if self._since is None:
             return None
         self._sum_up(self._until)
         return LossRecord(self._since, self._until, self.rewards, self._sums.tobytes())
 
     def _sum_up(self, now: float) -> None:
-        """Add recent observations to the current periods, and begin those that begin by now."""
+        """Add recent observations to the current periods, and begin the periods of now.
+
+        A time before the last one corrects a clock that was ahead: its periods go on.
+        """
         self._sums[: 1 + len(WINDOWS)] += self._recent
         self._recent[:] = 0.0
-        now = max(now, self._until)  # a clock may have been ahead
         for i, seconds in enumerate(WINDOWS.values(), start=1):
             passed = _period(now, seconds) - _period(self._until, seconds)
             if passed > 0:
