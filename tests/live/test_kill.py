@@ -82,10 +82,7 @@ class Undisturbed:
 
 
 def without_times(state: StateRecord) -> StateRecord:
-    """Return a state whose losses are those since the start, without the times of observations.
-
-    The last digits of sums go, too: they depend on which observations shared a commit.
-    """
+    """Return a state with the losses since the start alone, without times and rounding errors."""
     if state.losses is None:
         return state
     total = LossSums(len(ARMS), state.losses).total.round(9).tobytes()

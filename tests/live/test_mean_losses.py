@@ -71,13 +71,20 @@ def check(sums: LossSums, seen: list[tuple[float, int, float]], now: float) -> N
         np.testing.assert_allclose(totals, expected, atol=1e-9)
 
 
-def test_a_clock_that_was_ahead_loses_nothing() -> None:
+def test_a_clock_that_was_ahead_stops_no_window() -> None:
     sums = LossSums(1)
-    sums.add(0, {0: 0.5}, MONDAY + WEEK)
+    sums.add(0, {0: 0.5}, MONDAY + 100 * WEEK)
+    sums = LossSums(1, sums.record())
     sums.add(0, {0: 0.5}, MONDAY)
-    assert {name: counts[0] for name, (_, counts, _) in sums.windows(MONDAY).items()} == {
-        "hour": 2, "day": 2, "week": 2, "all": 2
-    }  # fmt: skip
+
+    def counts(now: float) -> list[float]:
+        return [counts[0] for _, counts, _ in sums.windows(now).values()]
+
+    assert counts(MONDAY) == [2, 2, 2, 2]
+    assert [since for since, *_ in sums.windows(MONDAY).values()] == [MONDAY] * 4
+    assert counts(MONDAY + 2 * HOUR) == [0, 2, 2, 2]
+    assert counts(MONDAY + 2 * DAY) == [0, 0, 2, 2]
+    assert counts(MONDAY + 2 * WEEK) == [0, 0, 0, 2]
 
 
 def play(agent: Agent, losses: dict[str, list[float]], **how: Any) -> Any:

@@ -21,13 +21,13 @@ _MONDAY = 4 * 86_400.0
 
 
 class LossSums:
-    """Sums of the losses that an agent has observed, or of noisy bits instead.
+    """Losses that an agent has observed; with noisy bits, the bits.
 
     A window is the current period and the one before: `hour` is one to two hours long.
 
     Args:
         arms: K.
-        saved: the record in the journal; None for an agent that has observed nothing.
+        saved: from the journal; None for an agent that has observed nothing.
 
     Attributes:
         rewards: whether the last observation was a reward.
@@ -57,13 +57,12 @@ class LossSums:
 
         Args:
             played: the arm.
-            losses: the observed losses, by arm.
+            losses: those observed, by arm.
             now: seconds since 1970.
             reward: whether the application observed a reward.
         """
-        if self._since is None:
-            self._since = now
-        if now >= self._hour_ends:
+        self._since = now if self._since is None else min(self._since, now)
+        if not self._until <= now < self._hour_ends:
             self._sum_up(now)
         self.rewards = reward
         counts, sums = self._recent
@@ -89,7 +88,8 @@ class LossSums:
             now: seconds since 1970.
         """
         self._sum_up(now)
-        found, since = {}, self._since or 0.0
+        since = now if self._since is None else min(self._since, now)
+        found = {}
         for i, (name, seconds) in enumerate(WINDOWS.items()):
             before = (_period(self._until, seconds) - 1) * seconds + _MONDAY
             both = self._sums[1 + i] + self._sums[1 + len(WINDOWS) + i]
@@ -97,12 +97,12 @@ class LossSums:
         return found | {"all": (since, *self._sums[0])}
 
     def means(self, now: float, scale: Range, noisy: Responses | None) -> MeanLosses | None:
-        """Return mean losses for operators; None before the first observation.
+        """Return what operators see; None before the first observation.
 
         Args:
             now: seconds since 1970.
             scale: the units of the application.
-            noisy: the randomised response that made the bits; None for sums of losses.
+            noisy: of which the sums are sums of bits; None for sums of losses.
         """
         if self._since is None:
             return None
@@ -132,10 +132,12 @@ class LossSums:
         return LossRecord(self._since, self._until, self.rewards, self._sums.tobytes())
 
     def _sum_up(self, now: float) -> None:
-        """Add recent observations to the current periods, and start the periods that are due."""
+        """Add recent observations to the current periods, and begin the periods of now.
+
+        A time before the last one corrects a clock that was ahead: its periods go on.
+        """
         self._sums[: 1 + len(WINDOWS)] += self._recent
         self._recent[:] = 0.0
-        now = max(now, self._until)  # a clock may have been ahead
         for i, seconds in enumerate(WINDOWS.values(), start=1):
             passed = _period(now, seconds) - _period(self._until, seconds)
             if passed > 0:
