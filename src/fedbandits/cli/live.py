@@ -316,7 +316,7 @@ def status(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
-    """Show the recommended arm, mean losses, and silent or disagreeing neighbours.
+    """Show an agent's choice, mean losses and neighbours.
 
     \b
     Example:
