@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,9 +14,14 @@ from tests.pages.source import PAGES, ROOT, blocks, name_of
 
 
 def planned(folder: Path) -> str:
-    """The commands that `make reproduce` would run."""
+    """Return the commands that `make reproduce` would run; another make may run this test."""
     return subprocess.run(
-        ["make", "--dry-run", "reproduce"], cwd=folder, capture_output=True, text=True, check=True
+        ["make", "--dry-run", "reproduce"],
+        cwd=folder,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
 

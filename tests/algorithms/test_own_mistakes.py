@@ -43,7 +43,7 @@ MISTAKES = {
     ),
     "one_hot": (
         ('fb.Leaf("estimate", "average")', 'fb.Leaf("estimate", "average", one_hot=True)'),
-        "FedLeader.leaves['z'] is one_hot, but its combine is 'average': only what is flooded",
+        "FedLeader.leaves['z'] is one_hot, but its combine is 'average': only flooded leaves",
     ),
     "combine": (
         ('fb.Leaf("estimate", "average")', 'fb.Leaf("estimate", "mean")'),

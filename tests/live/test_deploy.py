@@ -219,7 +219,7 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
         ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
         ("closed tickets and events", [ticket_book.REMEMBERED]),
         ("agents of a `[network]`", [federation_file.MOST_AGENTS]),
-        ("milliseconds of `gossip_period`", [int(1000 * federation_file.SHORTEST_PERIOD)]),
+        ("smallest `gossip_period`", [int(1000 * federation_file.SHORTEST_PERIOD)]),
     ],
 )
 def test_limits_on_the_page_are_those_of_the_code(what: str, limits: list[int]) -> None:
