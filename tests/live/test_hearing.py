@@ -1,4 +1,4 @@
-"""What an agent reports of its neighbours' refused messages."""
+"""An agent reports refused messages of its neighbours, and forgets reasons that are gone."""
 
 from __future__ import annotations
 
