@@ -144,7 +144,7 @@ def test_lockstep_with_liars_is_simulation(liars: dict[int | str, Always], limit
     )
     assert np.isnan(live.dataset["agent_regret"][:, [*numbers]]).all()
     for name, variable in simulated.dataset.items():
-        if name != "recommended_arm":  # a liar's is of its own state
+        if name != "recommended_arm":  # the liar recommends from its state
             found = live.dataset[name]
             np.testing.assert_allclose(found, variable, rtol=0, atol=1e-9, err_msg=str(name))
     assert live.config == simulated.config | {"live": {"lockstep": True}}

@@ -134,7 +134,7 @@ class LossSums:
     def _sum_up(self, now: float) -> None:
         """Add recent observations to the current periods, and begin the periods of now.
 
-        A time before the last one corrects a clock that was ahead: its periods go on.
+        A time before the last one corrects a clock that was ahead; the periods then continue.
         """
         self._sums[: 1 + len(WINDOWS)] += self._recent
         self._recent[:] = 0.0

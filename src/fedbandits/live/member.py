@@ -481,8 +481,9 @@ class Member:
             # Next to huge estimates of a neighbour, floats cannot resolve a loss. So the agent's
             # own part is computed without them: `check_suitable` has shown that it does not
             # depend on them.
-            nothing = {name: np.zeros_like(value) for name, value in self.ledger.values.items()}
-            self.ledger.add(self.algorithm.message(after(nothing)), sent)
+            nothing = {name: np.zeros(size) for name, size in self.form.averages.items()}
+            alone = after(self.ledger.values | nothing)
+            self.ledger.add(self.algorithm.message(alone), sent)
         else:
             self.ledger.put(sent)
         self._state = state
