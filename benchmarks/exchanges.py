@@ -76,7 +76,7 @@ def _turns(seconds: float, n: int) -> dict[str, list[Exchanged]]:
 
 
 def _turn(kind: str, seconds: float) -> Exchanged:
-    from fedbandits.live.keys import write_keys
+    from fedbandits.live.federation.keys import write_keys
 
     members = federation().members
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:

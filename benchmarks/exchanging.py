@@ -24,10 +24,10 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import fedbandits as fb
-from fedbandits.live.federation import Federation
-from fedbandits.live.ledger import owns
-from fedbandits.live.messages import Flow, Report, Terms, encode
-from fedbandits.live.transport import Receive, Transport
+from fedbandits.live.federation.definition import Federation
+from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.protocol.messages import Flow, Report, Terms, encode
+from fedbandits.live.transport.interface import Receive, Transport
 
 ARMS = tuple(f"arm{i}" for i in range(20))
 SIDE = 4
@@ -151,7 +151,7 @@ def _transport(kind: str) -> Any:
         from benchmarks.zenoh_transport import ZenohTransport
 
         return ZenohTransport
-    from fedbandits.live.tls_transport import TlsTransport
+    from fedbandits.live.transport.tls import TlsTransport
 
     return TlsTransport
 

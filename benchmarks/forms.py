@@ -23,7 +23,8 @@ import numpy as np
 
 import fedbandits as fb
 from benchmarks.rows import Measure, Measured
-from fedbandits.engine import chunk_runner, chunk_sizes, summing_up
+from fedbandits.engine import chunk_runner, chunk_sizes
+from fedbandits.engine.recording import summing_up
 
 ARMS, RUNS = 20, 16
 GOAL = 5.0

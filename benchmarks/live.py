@@ -12,8 +12,8 @@ import numpy as np
 import fedbandits as fb
 from benchmarks.processes import python
 from benchmarks.rows import Measure, Measured
-from fedbandits.live.member import Member
-from fedbandits.live.records import Saved
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.records import Saved
 
 ARMS = tuple(f"arm{i}" for i in range(20))
 GOAL_PAIR = 200.0

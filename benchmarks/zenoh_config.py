@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedbandits.live.keys import common_name
+from fedbandits.live.federation.keys import common_name
 
 MOST_BYTES = 2**19
 """Of a message. A larger one is dropped before it is put together."""

@@ -24,10 +24,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.zenoh_config import MOST_BYTES, key, session_config
-from fedbandits.live.inbox import Inbox
-from fedbandits.live.keys import KeysError, check_member, member_named, stamp
-from fedbandits.live.tls_transport import opens, reachable
-from fedbandits.live.transport import Receive
+from fedbandits.live.agent.inbox import Inbox
+from fedbandits.live.federation.keys import KeysError, check_member, member_named, stamp
+from fedbandits.live.transport.interface import Receive
+from fedbandits.live.transport.tls import opens, reachable
 
 if TYPE_CHECKING:
     import zenoh

@@ -32,7 +32,9 @@ def faults(make: Make, config: Mapping[str, Any]) -> list[str]:
 def held_to_the_schema() -> Iterator[None]:
     """Within it, what is built of a configuration without an error must fit the schema."""
     from fedbandits.config import building, schema
-    from fedbandits.live import federation_file, file_schemas, site
+    from fedbandits.live.federation import file as federation_file
+    from fedbandits.live.federation import file_schemas
+    from fedbandits.live.operations import site
     from fedbandits.sweeps import plan
 
     fits: set[str] = set()

@@ -23,7 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedbandits.cli.commands import app
-from fedbandits.live.ports import held_ports
+from fedbandits.live.operations.ports import held_ports
 from tests.own_things import imported_for_a_while
 from tests.pages.source import PAGES as ALL_PAGES
 from tests.pages.source import blocks, name_of

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
         TrackingFedExp3,
         Uniform,
     )
-    from .engine.federated import NotFederatedError, check_federated
-    from .engine.milestones import Milestone
+    from .engine.checks.federated import NotFederatedError, check_federated
     from .engine.observing import trajectory
+    from .engine.recording.milestones import Milestone
     from .engine.simulate import simulate
     from .gossip import acceleration as accelerated
     from .gossip.base import Gossip
@@ -102,12 +102,12 @@ __all__ = [
 _HOMES = {
     "Comparison": "results.comparison",
     "Gossip": "gossip.base",
-    "Milestone": "engine.milestones",
+    "Milestone": "engine.recording.milestones",
     "Network": "networks",
-    "NotFederatedError": "engine.federated",
+    "NotFederatedError": "engine.checks.federated",
     "Problem": "problems",
     "Result": "results.result",
-    "check_federated": "engine.federated",
+    "check_federated": "engine.checks.federated",
     "compare": "results.comparison",
     "load": "results.result",
     "load_experiment": "sweeps.load",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.engine.rounds import compilations
+from fedbandits.engine.executors.chunk import compilations
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip import acceleration as accelerated

@@ -18,10 +18,12 @@ from fedbandits.algorithms import REGISTRY
 from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
 from fedbandits.common import streams
-from fedbandits.engine import chunk_sizes, mixing, pytrees, rounds
-from fedbandits.engine.conditions import Conditions
+from fedbandits.engine import chunk_sizes, pytrees
+from fedbandits.engine.executors import chunk as rounds
+from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
-from fedbandits.engine.rounds import compilations
+from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.engine.trajectory import Trajectory, trajectory
 from fedbandits.networks.searches import Floats
 from tests.instances import (

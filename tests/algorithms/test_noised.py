@@ -20,8 +20,8 @@ from fedbandits.algorithms import REGISTRY, AnyAlgorithm
 from fedbandits.algorithms.laplace import laplace
 from fedbandits.algorithms.private_fedexp3 import bounded
 from fedbandits.common import streams
+from fedbandits.engine.executors.chunk import RoundUniforms, compilations
 from fedbandits.engine.preparation import precision, prepare
-from fedbandits.engine.rounds import RoundUniforms, compilations
 from fedbandits.engine.trajectory import play_given
 from tests.instances import ALGORITHMS, random_losses
 
@@ -405,7 +405,7 @@ def test_what_it_takes_from_the_network_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", NOISED)
 def test_live_agents_refuse_simulated_noise(name: str) -> None:
-    from fedbandits.live.suitable import UnsuitableError, check_suitable
+    from fedbandits.live.protocol.suitable import UnsuitableError, check_suitable
 
     with pytest.raises(UnsuitableError, match="its noise is a simulator's"):
         check_suitable(ALGORITHMS[name], 3, 4)

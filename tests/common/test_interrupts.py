@@ -23,9 +23,10 @@ import fedbandits as fb
 from fedbandits import config
 from fedbandits.cli import output_files, tables
 from fedbandits.common import interrupts
-from fedbandits.engine import preparation, rounds, several_algorithms, several_draws
+from fedbandits.engine import preparation, several_algorithms, several_draws
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
+from fedbandits.engine.executors import chunk as rounds
 from fedbandits.results.record import Record
 from tests.cli.test_cli import call
 from tests.instances import SMALL_CONFIG

@@ -11,7 +11,7 @@ import pytest
 
 from fedbandits.arrays import expectation, over_arms, played, sample, taken
 from fedbandits.common.backend import playing_on
-from fedbandits.engine.arms_in_registers import Arms, Late
+from fedbandits.engine.executors.arms_in_registers import Arms, Late
 
 X, Y = (np.random.default_rng(seed).random((5, 8)).astype(np.float32) for seed in (0, 1))
 

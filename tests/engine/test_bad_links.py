@@ -11,10 +11,11 @@ import pytest
 import fedbandits as fb
 from fedbandits.common import streams
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import link_layouts, pytrees
-from fedbandits.engine.link_forms import link_form
+from fedbandits.engine import pytrees
+from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.mixing import link_layouts
+from fedbandits.engine.mixing.link_forms import link_form
 from fedbandits.engine.preparation import precision
-from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip.bad_links import RULES, BadLinks
 from tests.instances import random_losses, sent_by

@@ -17,8 +17,8 @@ from fedbandits.common import interrupts
 from fedbandits.engine import checkpoint, chunk_sizes, devices
 from fedbandits.engine.batch import batch_of_draws
 from fedbandits.engine.chunk_runner import play_chunks
+from fedbandits.engine.executors.chunk import compilations
 from fedbandits.engine.preparation import precision, prepare
-from fedbandits.engine.rounds import compilations
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.several_draws import simulate_draws
 

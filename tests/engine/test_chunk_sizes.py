@@ -8,7 +8,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
 from fedbandits.engine.chunk_sizes import Chunking, chunking
-from fedbandits.engine.summing_kernel import worth_a_kernel
+from fedbandits.engine.recording.summing_kernel import worth_a_kernel
 
 
 def test_chunks_cover_the_horizon() -> None:

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits.engine import clipped_form, matrix_forms, mixing
+from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.mixing import clipped_form, matrix_forms
+from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
-from fedbandits.engine.rounds import compilations
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 from tests.oracles.liars import mixed

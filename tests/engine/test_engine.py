@@ -328,7 +328,7 @@ def test_quiet_when_not_on_a_terminal(capfd: pytest.CaptureFixture[str]) -> None
 def test_progress_shows_rate_and_time_left(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits.engine import progress
+    from fedbandits.engine.recording import progress
 
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     fb.simulate(PROBLEM, fb.Exp3(), runs=1, progress=True)

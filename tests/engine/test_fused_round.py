@@ -15,17 +15,12 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import (
-    chunk_runner,
-    chunk_sizes,
-    fused_round,
-    preparation,
-    summing_kernel,
-    summing_up,
-)
-from fedbandits.engine import kernels as kernels_there
+from fedbandits.engine import chunk_runner, chunk_sizes, preparation
+from fedbandits.engine.executors import kernel_round as fused_round
+from fedbandits.engine.executors import kernel_support as kernels_there
 from fedbandits.engine.pytrees import register
-from fedbandits.engine.under_way import relay
+from fedbandits.engine.recording import summing_kernel, summing_up
+from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
 
 ARMS = 5

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
 from fedbandits.arrays import Array
-from fedbandits.engine import matrix_forms, mixing
-from fedbandits.engine.conditions import Conditions
+from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.mixing import matrix_forms
+from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
-from fedbandits.engine.rounds import compilations
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.several_draws import simulate_draws
+from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.engine.trajectory import trajectory
 from tests.oracles.liars import Lie, fedexp3_among_liars, honest_regret
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import gather_kernel, linked_maximum, matrix_forms, mixing, row_form
 from fedbandits.engine.devices import spread
+from fedbandits.engine.mixing import gather_kernel, linked_maximum, matrix_forms, row_form
+from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 

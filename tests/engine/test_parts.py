@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedbandits.engine.parts import two_float16
+from fedbandits.engine.mixing.parts import two_float16
 
 from .half_precision import needs_float16
 

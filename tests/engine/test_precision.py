@@ -11,7 +11,9 @@ import pytest
 import fedbandits as fb
 from benchmarks import precision as measured
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine import matrix_forms, mixing, simulate
+from fedbandits.engine import simulate
+from fedbandits.engine.mixing import matrix_forms
+from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.sweeps.plan import make_plan
 from tests.instances import SMALL_CONFIG
 

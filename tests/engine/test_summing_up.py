@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedbandits.engine import summing_kernel, summing_up
-from fedbandits.engine.conditions import Conditions
-from fedbandits.engine.summing_up import Plays, Summary, sum_up
+from fedbandits.engine.recording import summing_kernel, summing_up
+from fedbandits.engine.recording.summing_up import Plays, Summary, sum_up
+from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.results.record import AgentTotals
 
 

@@ -15,19 +15,21 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
-from fedbandits.engine import batch, chunk_runner, chunk_sizes, pytrees, rounds, tiled_round
+from fedbandits.engine import batch, chunk_runner, chunk_sizes, pytrees
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.devices import spread
-from fedbandits.engine.preparation import Game, precision, prepare
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.tiled_round import (
+from fedbandits.engine.executors import chunk as rounds
+from fedbandits.engine.executors import tiled_round
+from fedbandits.engine.executors.tiled_round import (
     MOST,
     agents_in_cache,
     losses_of_round,
     round_in_tiles,
     tile_size,
 )
-from fedbandits.engine.under_way import relay
+from fedbandits.engine.preparation import Game, precision, prepare
+from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
 
 ARMS, AGENTS = 5, 299

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 import fedbandits as fb
 from fedbandits.algorithms.base import Leaf
 from fedbandits.arrays import Array, played
-from fedbandits.engine import mixing
+from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import sent_by
 

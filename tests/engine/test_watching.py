@@ -14,8 +14,8 @@ import fedbandits as fb
 from fedbandits.arrays import expectation
 from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.engine.devices import spread
+from fedbandits.engine.executors.chunk import RoundUniforms
 from fedbandits.engine.preparation import precision, prepare
-from fedbandits.engine.rounds import RoundUniforms
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.several_draws import simulate_draws
 from fedbandits.engine.trajectory import Trajectory, play_rounds, trajectory

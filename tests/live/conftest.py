@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedbandits.live.log_limit import LIMIT
+from fedbandits.common.log_limit import LIMIT
 
 
 @pytest.fixture(autouse=True)

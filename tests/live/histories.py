@@ -19,12 +19,12 @@ import numpy as np
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.live import Agent, Federation, StoppedError
-from fedbandits.live.ledger import Edge, Ledger
-from fedbandits.live.member import Member
-from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore, Partition
-from fedbandits.live.observations import ConflictingObservationError, ExpiredTicketError
-from fedbandits.live.records import TicketRecord
-from fedbandits.live.virtual_clock import run_virtual
+from fedbandits.live.protocol.ledger import Edge, Ledger
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.observations import ConflictingObservationError, ExpiredTicketError
+from fedbandits.live.protocol.records import TicketRecord
+from fedbandits.live.rehearsal.memory import Links, MemoryNetwork, MemoryStore, Partition
+from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from fedbandits.networks import Network, from_edges
 
 PERIOD = 1.0

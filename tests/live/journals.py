@@ -13,8 +13,8 @@ import numpy as np
 from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.common.describe import canonical, describe
 from fedbandits.live.journal import Journal
-from fedbandits.live.member import Member
-from fedbandits.live.records import Changes, Identity, Saved
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.records import Changes, Identity, Saved
 
 ARMS = ("tea", "coffee", "cocoa")
 SEED = bytes(range(32))

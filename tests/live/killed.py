@@ -12,12 +12,12 @@ import os
 import sys
 
 from fedbandits.algorithms.fedexp3 import FedExp3
-from fedbandits.live.agent import Agent
-from fedbandits.live.federation import Part
+from fedbandits.live.agent.agent import Agent
+from fedbandits.live.federation.definition import Part
 from fedbandits.live.journal import Journal, read_journal
-from fedbandits.live.records import Changes
-from fedbandits.live.ticket_book import Expiry
-from fedbandits.live.tickets import Ticket
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.protocol.ticket_book import Expiry
+from fedbandits.live.protocol.tickets import Ticket
 
 SEED = b"killed"
 ARMS = tuple(f"arm{i}" for i in range(20))

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedbandits.live import keys
-from fedbandits.live.tls_transport import SILENCE, TlsTransport
-from fedbandits.live.transport import Receive, Transport
+from fedbandits.live.federation import keys
+from fedbandits.live.transport.interface import Receive, Transport
+from fedbandits.live.transport.tls import SILENCE, TlsTransport
 
 WAIT = 30.0
 """Seconds after which what should happen has not."""

@@ -13,9 +13,9 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.ledger import owns
-from fedbandits.live.member import message_format
-from fedbandits.live.messages import (
+from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.protocol.member import message_format
+from fedbandits.live.protocol.messages import (
     VERSION,
     Flow,
     Format,

@@ -7,8 +7,8 @@ from itertools import count
 from typing import Any
 
 from fedbandits.live import Federation
-from fedbandits.live.member import Member
-from fedbandits.live.records import Saved
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.records import Saved
 
 
 def empty(life: str = "life") -> Saved:

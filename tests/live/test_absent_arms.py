@@ -8,7 +8,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.live import Federation
-from fedbandits.live.member import Member
+from fedbandits.live.protocol.member import Member
 from tests.salt import SALT
 
 from .members import exchange, member, members

@@ -14,10 +14,10 @@ import pytest
 import fedbandits as fb
 from fedbandits.gossip.scatter import scatter
 from fedbandits.live import Agent, Federation, StoppedError, Ticket
-from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
-from fedbandits.live.messages import VERSION, Report, Terms, encode, packed
-from fedbandits.live.records import Changes
-from fedbandits.live.virtual_clock import StuckError, run_virtual
+from fedbandits.live.protocol.messages import VERSION, Report, Terms, encode, packed
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.rehearsal.memory import Links, MemoryNetwork, MemoryStore
+from fedbandits.live.rehearsal.virtual_clock import StuckError, run_virtual
 
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))

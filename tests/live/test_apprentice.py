@@ -9,8 +9,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.tickets import ChoiceError
+from fedbandits.live.protocol.tickets import ChoiceError
+from fedbandits.live.rehearsal.memory import MemoryStore
 
 from .members import exchange, member, members
 

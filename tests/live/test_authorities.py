@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fedbandits.live import keys
-from fedbandits.live.expiry import ExpiryWatch
-from fedbandits.live.keys import KeysError
-from fedbandits.live.ports import held_ports
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.live.federation import keys
+from fedbandits.live.federation.keys import KeysError
+from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.transport.certificate_expiry import ExpiryWatch
+from fedbandits.live.transport.tls import TlsTransport
 
 from .links import WAIT, Names, Path3, client, credentials, handshake, keep, play, until
 

@@ -10,7 +10,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, BlockingAgent, Federation, StoppedError
-from fedbandits.live.memory import MemoryStore
+from fedbandits.live.rehearsal.memory import MemoryStore
 
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))

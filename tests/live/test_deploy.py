@@ -18,22 +18,19 @@ import typer
 
 import fedbandits as fb
 from fedbandits.cli import app
-from fedbandits.live import (
-    Agent,
-    Federation,
-    door,
-    federation_file,
-    inbox,
-    link,
-    ticket_book,
-    tls_transport,
-)
-from fedbandits.live.expiry import Expiries
-from fedbandits.live.memory import MemoryNetwork, MemoryStore
+from fedbandits.live import Agent, Federation
+from fedbandits.live.agent import inbox
+from fedbandits.live.federation import file as federation_file
+from fedbandits.live.operations.site import read_site
+from fedbandits.live.protocol import ticket_book
+from fedbandits.live.rehearsal.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
 from fedbandits.live.service.events import Events
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.site import read_site
+from fedbandits.live.transport import link
+from fedbandits.live.transport import listener as door
+from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport.certificate_expiry import Expiries
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

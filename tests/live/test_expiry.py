@@ -15,13 +15,13 @@ import pytest
 
 from fedbandits.cli.live_tables import status_lines
 from fedbandits.live import Agent, Federation, MemoryStore
-from fedbandits.live.agent_file import ServiceSection
-from fedbandits.live.client import Client
-from fedbandits.live.expiry import DAY, Expiries, ExpiryWatch
-from fedbandits.live.keys import make_authority, make_member, read_certificate
-from fedbandits.live.observations import Range
+from fedbandits.live.federation.keys import make_authority, make_member, read_certificate
+from fedbandits.live.operations.agent_file import ServiceSection
+from fedbandits.live.operations.client import Client
+from fedbandits.live.operations.site import Site, run_site
+from fedbandits.live.protocol.observations import Range
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.site import Site, run_site
+from fedbandits.live.transport.certificate_expiry import DAY, Expiries, ExpiryWatch
 from fedbandits.networks import path
 
 

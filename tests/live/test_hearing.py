@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from fedbandits.live.hearing import Hearing
-from fedbandits.live.messages import RefusedError
+from fedbandits.live.agent.neighbours import Hearing
+from fedbandits.live.protocol.messages import RefusedError
 
 
 def test_another_file_is_no_longer_reported_once_both_ends_have_the_same() -> None:

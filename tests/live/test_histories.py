@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits.live.group_commit import GroupCommit
-from fedbandits.live.ledger import Ledger
-from fedbandits.live.member import Member
-from fedbandits.live.messages import Message, Report
+from fedbandits.live.agent.group_commit import GroupCommit
+from fedbandits.live.protocol.ledger import Ledger
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.messages import Message, Report
 from tests.salt import SALT
 
 from .histories import play_history

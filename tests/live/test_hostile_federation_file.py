@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli.commands import app
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.up import demo_losses, start
+from fedbandits.live.operations.local_cluster import demo_losses, start
 from tests.own_things import imported_for_a_while
 
 MODULE = """

@@ -16,14 +16,9 @@ import pytest
 from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.journal import format as form
 from fedbandits.live.journal import reading as journal_reading
-from fedbandits.live.journal.errors import (
-    FullDiskError,
-    InUseError,
-    JournalError,
-    WriteError,
-)
-from fedbandits.live.records import Changes, TicketRecord
-from fedbandits.live.ticket_book import REMEMBERED
+from fedbandits.live.journal.errors import FullDiskError, InUseError, JournalError, WriteError
+from fedbandits.live.protocol.records import Changes, TicketRecord
+from fedbandits.live.protocol.ticket_book import REMEMBERED
 
 from .journals import (
     SEED,

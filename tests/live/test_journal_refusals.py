@@ -23,7 +23,14 @@ from fedbandits.live.journal.errors import (
 )
 from fedbandits.live.journal.format import VERSION, Content, named, seal
 from fedbandits.live.journal.reading import contradiction
-from fedbandits.live.records import Changes, Identity, LossRecord, Saved, StateRecord, TicketRecord
+from fedbandits.live.protocol.records import (
+    Changes,
+    Identity,
+    LossRecord,
+    Saved,
+    StateRecord,
+    TicketRecord,
+)
 
 from .journals import ARMS, SEED, identity, member, opened, play, played_journal
 

@@ -15,8 +15,8 @@ import pytest
 from cryptography import x509
 
 import fedbandits as fb
-from fedbandits.live import keys
-from fedbandits.live.keys import KeysError
+from fedbandits.live.federation import keys
+from fedbandits.live.federation.keys import KeysError
 
 SHOPS = fb.live.Federation(
     ["tea", "coffee"], fb.networks.path(3), members=["north", "centre", "south"]

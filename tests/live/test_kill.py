@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from fedbandits.live.journal import read_journal
-from fedbandits.live.loss_sums import LossSums
-from fedbandits.live.member import Member
-from fedbandits.live.records import Saved, StateRecord, TicketRecord
+from fedbandits.live.protocol.loss_sums import LossSums
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.records import Saved, StateRecord, TicketRecord
 
 from .killed import ARMS, PART, SEED, chosen, loss_of, next_step, observed
 

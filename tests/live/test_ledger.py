@@ -11,8 +11,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.ledger import Ledger, owns
-from fedbandits.live.messages import (
+from fedbandits.live.protocol.ledger import Ledger, owns
+from fedbandits.live.protocol.messages import (
     LARGEST,
     Flow,
     Format,

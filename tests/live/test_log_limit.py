@@ -10,16 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fedbandits.live import log_limit
-from fedbandits.live.hearing import Hearing
-from fedbandits.live.log_limit import (
-    FIRST_SECONDS,
-    LONGEST_SECONDS,
-    MOST_CAUSES,
-    WarningLimit,
-)
-from fedbandits.live.messages import RefusedError
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.common import log_limit
+from fedbandits.common.log_limit import FIRST_SECONDS, LONGEST_SECONDS, MOST_CAUSES, WarningLimit
+from fedbandits.live.agent.neighbours import Hearing
+from fedbandits.live.protocol.messages import RefusedError
+from fedbandits.live.transport.tls import TlsTransport
 
 
 class Clock:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.live.virtual_clock import run_virtual
+from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from tests.salt import SALT
 
 from .histories import ARMS

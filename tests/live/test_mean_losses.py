@@ -16,12 +16,12 @@ from rich.console import Console
 import fedbandits as fb
 from fedbandits.cli.live_tables import losses_table
 from fedbandits.live import Agent, Federation, MemoryStore, read_journal
-from fedbandits.live.loss_sums import LossSums
-from fedbandits.live.observations import ConflictingObservationError
-from fedbandits.live.records import StateRecord
-from fedbandits.live.responses import Responses
+from fedbandits.live.agent.responses import Responses
+from fedbandits.live.agent.status import MeanLosses
+from fedbandits.live.protocol.loss_sums import LossSums
+from fedbandits.live.protocol.observations import ConflictingObservationError
+from fedbandits.live.protocol.records import StateRecord
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.status import MeanLosses
 
 ARMS = ("tea", "coffee", "cocoa")
 HOUR, DAY, WEEK = 3600.0, 86_400.0, 7 * 86_400.0

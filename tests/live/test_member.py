@@ -16,11 +16,11 @@ from fedbandits.live import (
     ObservationError,
     UnknownTicketError,
     UnsuitableError,
-    ticket_book,
 )
-from fedbandits.live.member import Member
-from fedbandits.live.records import Saved
-from fedbandits.live.suitable import check_suitable
+from fedbandits.live.protocol import ticket_book
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.records import Saved
+from fedbandits.live.protocol.suitable import check_suitable
 from tests.instances import ALGORITHMS
 
 from .members import empty, exchange, member, members

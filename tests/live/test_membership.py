@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-import fedbandits.live.membership as changing
+import fedbandits.live.federation.membership as changing
 from fedbandits.cli import app
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live import Federation
-from fedbandits.live.membership import join, leave
+from fedbandits.live.federation.membership import join, leave
 
 FILE = """\
 # Our shops, since spring.

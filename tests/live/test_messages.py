@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.messages import VERSION, RefusedError, Report, Terms, encode, packed
+from fedbandits.live.protocol.messages import VERSION, RefusedError, Report, Terms, encode, packed
 
 from .members import exchange, member, members
 

@@ -19,7 +19,7 @@ from fedbandits.cli import app
 from fedbandits.live.journal import Journal, back_up, read_journal
 from fedbandits.live.journal.errors import CorruptJournalError, MissingLogError
 from fedbandits.live.journal.format import named, seal
-from fedbandits.live.records import Changes
+from fedbandits.live.protocol.records import Changes
 
 from .journals import SEED, Opened, identity, member, opened, play, unsaved
 

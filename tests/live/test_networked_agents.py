@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.live import Agent, Federation, keys
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.ports import held_ports
-from fedbandits.live.tls_transport import TlsTransport
-from fedbandits.live.transport import Receive, Transport
+from fedbandits.live import Agent, Federation
+from fedbandits.live.federation import keys
+from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.rehearsal.memory import MemoryStore
+from fedbandits.live.transport.interface import Receive, Transport
+from fedbandits.live.transport.tls import TlsTransport
 
 from .links import until
 

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli.commands import app
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.site import read_site
-from fedbandits.live.up import demo_losses, sites_written
+from fedbandits.live.operations.local_cluster import demo_losses, sites_written
+from fedbandits.live.operations.site import read_site
 from tests.own_things import LEADER, forgotten, own_folder
 
 FEDERATION = """

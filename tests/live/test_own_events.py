@@ -10,11 +10,11 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
-from fedbandits.live.member import Member
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.observations import UnknownTicketError
-from fedbandits.live.records import Changes
-from fedbandits.live.tickets import ChoiceError, ConflictingChoiceError, Ticket
+from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.observations import UnknownTicketError
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.protocol.tickets import ChoiceError, ConflictingChoiceError, Ticket
+from fedbandits.live.rehearsal.memory import MemoryStore
 
 from .members import member
 
@@ -98,7 +98,7 @@ def test_an_unknown_event_has_no_ticket() -> None:
 
 
 def test_what_was_closed_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedbandits.live.ticket_book.REMEMBERED", 3)
+    monkeypatch.setattr("fedbandits.live.protocol.ticket_book.REMEMBERED", 3)
     one = member(ALONE)
     for i in range(5):
         one.observe(one.choose(0.0, event=f"order {i}").id, 0.5, 0.0)

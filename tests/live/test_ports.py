@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from fedbandits.live.ports import held_ports
+from fedbandits.live.operations.ports import held_ports
 
 
 def test_whoever_is_meant_gets_it_again_and_again() -> None:

@@ -16,11 +16,11 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.live import Away, ClockJump, Faults, Federation, Partition, rehearse
-from fedbandits.live.ledger import Ledger, fresh_edge
-from fedbandits.live.memory import MemoryNetwork
-from fedbandits.live.messages import Format
-from fedbandits.live.rehearsal import Rehearsal, _game, _runs
-from fedbandits.live.rehearsed_run import AWAY, Played, play_run
+from fedbandits.live.protocol.ledger import Ledger, fresh_edge
+from fedbandits.live.protocol.messages import Format
+from fedbandits.live.rehearsal.memory import MemoryNetwork
+from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
+from fedbandits.live.rehearsal.run import AWAY, Played, play_run
 
 ARMS = ("tea", "coffee", "cocoa")
 BAD = Faults(

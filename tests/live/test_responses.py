@@ -18,16 +18,16 @@ import fedbandits as fb
 from fedbandits.cli.live_tables import journal_lines, status_lines
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live import Agent, Federation
+from fedbandits.live.agent.responses import BITS, Responses
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.errors import OtherJournalError
 from fedbandits.live.journal.summary import summary
-from fedbandits.live.ledger import owns
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.observations import ObservationError
-from fedbandits.live.responses import BITS, Responses
+from fedbandits.live.operations.site import read_site
+from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.protocol.observations import ObservationError
+from fedbandits.live.rehearsal.memory import MemoryStore
+from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.site import read_site
-from fedbandits.live.virtual_clock import run_virtual
 
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))

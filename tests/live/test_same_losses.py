@@ -17,9 +17,9 @@ import pytest
 import fedbandits as fb
 from fedbandits.common import streams
 from fedbandits.engine.preparation import precision
-from fedbandits.live import rehearsed_run
-from fedbandits.live.ledger import owns
-from fedbandits.live.memory import MemoryNetwork
+from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.rehearsal import run as rehearsed_run
+from fedbandits.live.rehearsal.memory import MemoryNetwork
 
 
 def named(network: fb.Network) -> list[str]:

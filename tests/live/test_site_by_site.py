@@ -13,8 +13,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
-from fedbandits.live.memory import Links, MemoryNetwork, MemoryStore
-from fedbandits.live.virtual_clock import run_virtual
+from fedbandits.live.rehearsal.memory import Links, MemoryNetwork, MemoryStore
+from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from fedbandits.networks import Network, from_edges
 from tests.salt import SALT
 

@@ -12,10 +12,10 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation, MemoryStore
-from fedbandits.live.member import SLICE, Member
-from fedbandits.live.observations import ExpiredTicketError
-from fedbandits.live.records import Changes
-from fedbandits.live.virtual_clock import run_virtual
+from fedbandits.live.protocol.member import SLICE, Member
+from fedbandits.live.protocol.observations import ExpiredTicketError
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.rehearsal.virtual_clock import run_virtual
 
 from .members import member
 
@@ -73,7 +73,7 @@ def test_slices_end_in_the_state_of_one_step(
     sliced, _ = opened(loss)
     while sliced.expire(60.0):
         sliced.changes()
-    monkeypatch.setattr("fedbandits.live.member.SLICE", 2 * MANY)
+    monkeypatch.setattr("fedbandits.live.protocol.member.SLICE", 2 * MANY)
     whole, _ = opened(loss)
     whole.expire(60.0)
     assert sliced._state_record() == whole._state_record()

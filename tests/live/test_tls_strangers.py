@@ -17,12 +17,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from fedbandits.live import keys, tls_transport
-from fedbandits.live import link as tls_link
-from fedbandits.live.door import MOST_HANDSHAKES
-from fedbandits.live.inbox import MOST_PER_SECOND, Inbox
-from fedbandits.live.ports import held_ports
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.live.agent.inbox import MOST_PER_SECOND, Inbox
+from fedbandits.live.federation import keys
+from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.transport import link as tls_link
+from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport.listener import MOST_HANDSHAKES
+from fedbandits.live.transport.tls import TlsTransport
 
 from .links import (
     WAIT,
@@ -311,7 +312,7 @@ class TestTooMuch:
 
 STOPPED = """
 import asyncio, sys
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.live.transport.tls import TlsTransport
 name, listen, neighbour, address, keys = sys.argv[1:]
 
 async def main():

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from fedbandits.live import keys, tls_transport
-from fedbandits.live.link import MOST_BYTES
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.ports import held_ports
-from fedbandits.live.tls_transport import COUNTS, TlsTransport
+from fedbandits.live.federation import keys
+from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.rehearsal.memory import MemoryStore
+from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport.link import MOST_BYTES
+from fedbandits.live.transport.tls import COUNTS, TlsTransport
 
 from .links import WAIT, Path3, handshake, keep, play, send_until, server, until
 

@@ -11,7 +11,7 @@ import pytest
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.errors import CorruptJournalError, JournalError
 from fedbandits.live.journal.write_ahead import damage
-from fedbandits.live.records import Saved
+from fedbandits.live.protocol.records import Saved
 
 from .journals import member, opened, play
 

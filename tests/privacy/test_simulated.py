@@ -12,7 +12,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
-from fedbandits.engine.rounds import compilations
+from fedbandits.engine.executors.chunk import compilations
 from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.several_draws import simulate_draws
 from fedbandits.sweeps.plan import make_plan

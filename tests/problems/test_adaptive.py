@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.config.catalogue import catalogue
 from fedbandits.config.document import load_config
-from fedbandits.engine.rounds import _first_invalid, compilations
+from fedbandits.engine.executors.chunk import _first_invalid, compilations
 from fedbandits.engine.trajectory import trajectory
 from tests.oracles.watching import WATCHERS
 
@@ -133,7 +133,7 @@ def test_no_losses_without_arms() -> None:
 
 
 def test_live_agents_have_no_round_in_common() -> None:
-    from fedbandits.live.up import demo_losses
+    from fedbandits.live.operations.local_cluster import demo_losses
 
     federation = fb.live.Federation(["tea", "coffee", "cocoa"], fb.networks.ring(AGENTS))
     with pytest.raises(ValueError, match=r"no round in common; play it with fb\.simulate"):

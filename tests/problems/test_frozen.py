@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.engine.checks.purity import check_called
 from fedbandits.engine.preparation import prepare
-from fedbandits.engine.purity import check_called
 
 rng = np.random.default_rng(0)
 counter = itertools.count()

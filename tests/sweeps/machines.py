@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from fedbandits.live.ports import held_ports
+from fedbandits.live.operations.ports import held_ports
 
 
 class Process:

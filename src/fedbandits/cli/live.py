@@ -127,9 +127,16 @@ async def _up(
     import signal
 
     from fedbandits.live import Federation
-    from fedbandits.live.federation_file import read_demo
+    from fedbandits.live.federation.file import read_demo
+    from fedbandits.live.operations.local_cluster import (
+        Up,
+        demo_losses,
+        demo_pace,
+        private_folder,
+        started,
+        stop_all,
+    )
     from fedbandits.live.service.federation_view import FederationView
-    from fedbandits.live.up import Up, demo_losses, demo_pace, private_folder, started, stop_all
 
     federation = Federation.read(file, allow_modules=allow_modules)
     demo = read_demo(file)
@@ -200,8 +207,9 @@ def keys(
       fedbandits live keys federation.toml --out keys --renew north
       fedbandits live keys federation.toml --host north=bandits.example.org --host north=10.1.2.3
     """  # noqa: D301
-    from fedbandits.live import Federation, membership
-    from fedbandits.live import keys as making
+    from fedbandits.live import Federation
+    from fedbandits.live.federation import keys as making
+    from fedbandits.live.federation import membership
 
     known = Federation.read(federation, allow_modules=allow_module or [])
     for name in (renew, add):
@@ -249,7 +257,7 @@ def join(
     Example:
       fedbandits live join federation.toml west --link north --address west.example:7447
     """  # noqa: D301
-    from fedbandits.live import membership
+    from fedbandits.live.federation import membership
 
     change = membership.join(federation, name, link, address, allow_module or [])
     for line in live_tables.join_lines(federation, name, change):
@@ -271,7 +279,7 @@ def leave(
     Example:
       fedbandits live leave federation.toml west
     """  # noqa: D301
-    from fedbandits.live import membership
+    from fedbandits.live.federation import membership
 
     change = membership.leave(federation, name, allow_module or [])
     for line in live_tables.leave_lines(federation, name, change):
@@ -296,8 +304,8 @@ def agent(
     """  # noqa: D301
     import asyncio
 
-    from fedbandits.live.group_commit import StoppedError
-    from fedbandits.live.site import log_as_json, read_site, run_site
+    from fedbandits.live.agent.group_commit import StoppedError
+    from fedbandits.live.operations.site import log_as_json, read_site, run_site
 
     site = read_site(file)
     log_as_json()
@@ -324,7 +332,7 @@ def status(
     """  # noqa: D301
     import json as encoding
 
-    from fedbandits.live.client import Client
+    from fedbandits.live.operations.client import Client
 
     with Client(url, token.read_text(encoding="utf-8").strip(), authority) as client:
         found = client.ask("/v1/status")

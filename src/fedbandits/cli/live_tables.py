@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
+    from fedbandits.live.federation.membership import Change
     from fedbandits.live.journal.summary import Summary
-    from fedbandits.live.membership import Change
 
 TICKETS = 20
 """Open tickets of a journal that a table shows."""
@@ -87,7 +87,7 @@ def status_lines(found: Mapping[str, Any]) -> list[str]:
 
 def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
     """When certificates expire, with a warning a month ahead."""
-    from fedbandits.live.expiry import DAY, MONTH, day
+    from fedbandits.live.transport.certificate_expiry import DAY, MONTH, day
 
     lines = []
     for what, key in (("certificate", "certificate"), ("authority's certificate", "authority")):

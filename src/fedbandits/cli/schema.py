@@ -32,7 +32,7 @@ def schema(
       fedbandits schema --kind federation > federation.schema.json
     """  # noqa: D301
     from fedbandits.config.schema import configuration_schema
-    from fedbandits.live.file_schemas import agent_schema, federation_schema
+    from fedbandits.live.federation.file_schemas import agent_schema, federation_schema
 
     make = {
         Kind.run: configuration_schema,

@@ -168,7 +168,7 @@ def _build(
     if config.get(LIARS):
         settings[LIARS] = _liars(config[LIARS], Place(f"{source} [{LIARS}]"))
         lying = (settings[LIARS], problem, algorithm, matrix)
-        from fedbandits.engine.liars import checked_liars
+        from fedbandits.engine.stages.liars import checked_liars
 
         _call(checked_liars, Place(f"{source} [{LIARS}]"), *lying)
     return Experiment(

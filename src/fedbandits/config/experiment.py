@@ -81,9 +81,9 @@ class Experiment:
 
     def configuration(self) -> dict[str, Any]:
         """What `Result.config` will be, before anything is played."""
-        from fedbandits.engine.liars import checked_liars
         from fedbandits.engine.over_draws import draws_config
         from fedbandits.engine.preparation import configuration, setting_of
+        from fedbandits.engine.stages.liars import checked_liars
         from fedbandits.problems.redrawn import loss_seeds
 
         ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))

@@ -71,7 +71,7 @@ def _prepare(experiment: Experiment) -> None:
 
 
 def _play(experiment: Experiment) -> None:
-    from fedbandits.engine.federated import check_federated
+    from fedbandits.engine.checks.federated import check_federated
     from fedbandits.engine.preparation import setting_of
 
     algorithm, problem = experiment.algorithm, experiment.problem

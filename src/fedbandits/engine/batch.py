@@ -18,12 +18,12 @@ from fedbandits.results.record import AgentTotals, Curves
 from fedbandits.results.snapshots import Shot
 
 from .compiled import LARGE, compiled
-from .conditions import Conditions
-from .looking import look
+from .executors.chunk import Carry, Chunk, play_chunk
 from .preparation import Game
 from .pytrees import register
-from .rounds import Carry, Chunk, play_chunk
-from .watching import first_memory
+from .recording.leading_arms import look
+from .stages.adaptive_losses import first_memory
+from .stages.conditions import Conditions
 
 Over = Literal["algorithms", "draws"]
 

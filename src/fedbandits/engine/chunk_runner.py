@@ -17,12 +17,12 @@ from fedbandits.problems.base import Problem, check_losses
 from .batch import Batch
 from .checkpoint import Checkpoint
 from .chunk_sizes import chunking
-from .fused_round import suitable
-from .kernels import kernels
-from .progress import Progress
-from .recorder import Outcome, Record, Recorder, into_records
-from .rounds import Carry, Chunk
-from .tiled_round import tile_size
+from .executors.chunk import Carry, Chunk
+from .executors.kernel_round import suitable
+from .executors.kernel_support import kernels
+from .executors.tiled_round import tile_size
+from .recording.progress import Progress
+from .recording.recorder import Outcome, Record, Recorder, into_records
 
 logger = logging.getLogger("fedbandits")
 

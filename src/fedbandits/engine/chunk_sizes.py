@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fedbandits.common.backend import on_cpu
 from fedbandits.problems.base import Problem
 
-from .summing_kernel import worth_a_kernel
+from .recording.summing_kernel import worth_a_kernel
 
 # Updates of one number (an arm of an agent of a run) per chunk: about half a second of work, and on
 # an accelerator more than the host needs meanwhile to add up what is kept of every agent.

@@ -13,8 +13,8 @@ from fedbandits.problems.base import Problem
 from fedbandits.results.trajectory import MESSAGE, Trajectory
 
 from . import trajectory as rounds
-from .liars import Liars
 from .preparation import DType, setting_of
+from .stages.liars import Liars
 
 
 def trajectory(

@@ -23,17 +23,17 @@ from fedbandits.results.record import Record, check_runs
 from fedbandits.results.snapshots import Snapshots, snapshot_rounds
 
 from . import pytrees
+from .checks.contract import check_contract
+from .checks.purity import check_adaptive, check_called, check_traced
 from .chunk_sizes import chunking
 from .compile_cache import keep_compiled_programs
-from .conditions import Conditions
-from .contract import check_contract
 from .devices import Spread, one_per_core, spread
-from .liars import Liars, check_entries, checked_liars
-from .mixing import mixer
-from .purity import check_adaptive, check_called, check_traced
-from .rounds import Carry
-from .under_way import first_state, own_state
-from .watching import first_memory
+from .executors.chunk import Carry
+from .mixing.mixer import mixer
+from .stages.adaptive_losses import first_memory
+from .stages.conditions import Conditions
+from .stages.liars import Liars, check_entries, checked_liars
+from .stages.pending_messages import first_state, own_state
 
 one_per_core()
 keep_compiled_programs()

@@ -15,9 +15,9 @@ from fedbandits.problems.base import Problem
 from .batch import batch_of_algorithms
 from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks
-from .finish import finish
-from .liars import Liars
 from .preparation import DType, Recorded, check_against, precision, prepare
+from .recording.finish import finish
+from .stages.liars import Liars
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result

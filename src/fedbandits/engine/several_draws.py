@@ -17,9 +17,9 @@ from fedbandits.results.record import AgentTotals, Curves, check_runs
 
 from .batch import batch_of_draws
 from .chunk_runner import play_chunks
-from .liars import Liars
 from .preparation import DType, precision, prepare
-from .recorder import refuse_invalid, refuse_nan
+from .recording.recorder import refuse_invalid, refuse_nan
+from .stages.liars import Liars
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,9 +17,6 @@ from fedbandits.results.record import check_runs
 from .batch import single
 from .checkpoint import Checkpoint
 from .chunk_runner import play_chunks, stopped
-from .finish import finish
-from .liars import Liars
-from .milestones import Callback, check_callback, teller
 from .over_draws import draw_seeds, simulate_over_draws
 from .preparation import (
     Devices,
@@ -31,6 +28,9 @@ from .preparation import (
     prepare,
     setting_of,
 )
+from .recording.finish import finish
+from .recording.milestones import Callback, check_callback, teller
+from .stages.liars import Liars
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result

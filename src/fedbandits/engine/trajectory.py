@@ -14,12 +14,12 @@ from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 
-from .conditions import Conditions
-from .liars import Liars
+from .executors.chunk import Carry, RoundUniforms, draw_uniforms, play_round
 from .preparation import DType, precision, prepare
-from .rounds import Carry, RoundUniforms, draw_uniforms, play_round
-from .under_way import own_state
-from .watching import losses_given, watched
+from .stages.adaptive_losses import losses_given, watched
+from .stages.conditions import Conditions
+from .stages.liars import Liars
+from .stages.pending_messages import own_state
 
 
 class Trajectory(NamedTuple):

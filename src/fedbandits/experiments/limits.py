@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.rehearsal import Rehearsal, rehearse_all
+from fedbandits.live.rehearsal.rehearsal import Rehearsal, rehearse_all
 from fedbandits.networks import Network
 
 from .measure import Interval, interval

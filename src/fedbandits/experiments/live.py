@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 import fedbandits as fb
 from fedbandits.live import Away, Faults, Federation, Partition
-from fedbandits.live.rehearsal import Rehearsal, rehearse_all
+from fedbandits.live.rehearsal.rehearsal import Rehearsal, rehearse_all
 
 from .measure import Interval, interval, resamples, span
 from .section import Options, Picture, Section, Table

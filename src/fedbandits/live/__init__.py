@@ -9,68 +9,68 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import Agent
-    from .blocking import BlockingAgent
-    from .faults import Away, ClockJump, Faults
-    from .federation import Federation, Part
-    from .group_commit import StoppedError, Store
+    from .agent.agent import Agent
+    from .agent.blocking import BlockingAgent
+    from .agent.group_commit import StoppedError, Store
+    from .agent.status import LossWindow, MeanLosses, Neighbour, Status
+    from .federation.definition import Federation, Part
+    from .federation.keys import KeysError, write_keys
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
-    from .keys import KeysError, write_keys
-    from .memory import Links, MemoryNetwork, MemoryStore, Partition
-    from .observations import (
+    from .protocol.observations import (
         ConflictingObservationError,
         ExpiredTicketError,
         ObservationError,
         UnknownTicketError,
     )
-    from .rehearsal import rehearse
+    from .protocol.suitable import UnsuitableError
+    from .protocol.tickets import ChoiceError, ConflictingChoiceError, Ticket
+    from .rehearsal.faults import Away, ClockJump, Faults
+    from .rehearsal.memory import Links, MemoryNetwork, MemoryStore, Partition
+    from .rehearsal.rehearsal import rehearse
     from .service import Service, serve
-    from .status import LossWindow, MeanLosses, Neighbour, Status
-    from .suitable import UnsuitableError
-    from .tickets import ChoiceError, ConflictingChoiceError, Ticket
-    from .tls_transport import TlsTransport
-    from .transport import Transport
+    from .transport.interface import Transport
+    from .transport.tls import TlsTransport
 
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
-    "Agent": "agent",
-    "Away": "faults",
-    "BlockingAgent": "blocking",
-    "ChoiceError": "tickets",
-    "ClockJump": "faults",
-    "ConflictingChoiceError": "tickets",
-    "ConflictingObservationError": "observations",
+    "Agent": "agent.agent",
+    "Away": "rehearsal.faults",
+    "BlockingAgent": "agent.blocking",
+    "ChoiceError": "protocol.tickets",
+    "ClockJump": "rehearsal.faults",
+    "ConflictingChoiceError": "protocol.tickets",
+    "ConflictingObservationError": "protocol.observations",
     "CorruptJournalError": "journal.errors",
-    "ExpiredTicketError": "observations",
-    "Faults": "faults",
-    "Federation": "federation",
+    "ExpiredTicketError": "protocol.observations",
+    "Faults": "rehearsal.faults",
+    "Federation": "federation.definition",
     "InUseError": "journal.errors",
     "Journal": "journal",
     "JournalError": "journal.errors",
-    "KeysError": "keys",
-    "Links": "memory",
-    "LossWindow": "status",
-    "MeanLosses": "status",
-    "MemoryNetwork": "memory",
-    "MemoryStore": "memory",
-    "Neighbour": "status",
-    "ObservationError": "observations",
-    "Part": "federation",
-    "Partition": "memory",
+    "KeysError": "federation.keys",
+    "Links": "rehearsal.memory",
+    "LossWindow": "agent.status",
+    "MeanLosses": "agent.status",
+    "MemoryNetwork": "rehearsal.memory",
+    "MemoryStore": "rehearsal.memory",
+    "Neighbour": "agent.status",
+    "ObservationError": "protocol.observations",
+    "Part": "federation.definition",
+    "Partition": "rehearsal.memory",
     "Service": "service",
-    "Status": "status",
-    "StoppedError": "group_commit",
-    "Store": "group_commit",
-    "Ticket": "tickets",
-    "TlsTransport": "tls_transport",
-    "Transport": "transport",
-    "UnknownTicketError": "observations",
-    "UnsuitableError": "suitable",
+    "Status": "agent.status",
+    "StoppedError": "agent.group_commit",
+    "Store": "agent.group_commit",
+    "Ticket": "protocol.tickets",
+    "TlsTransport": "transport.tls",
+    "Transport": "transport.interface",
+    "UnknownTicketError": "protocol.observations",
+    "UnsuitableError": "protocol.suitable",
     "read_journal": "journal",
-    "rehearse": "rehearsal",
+    "rehearse": "rehearsal.rehearsal",
     "serve": "service",
-    "write_keys": "keys",
+    "write_keys": "federation.keys",
 }
 
 __all__ = [

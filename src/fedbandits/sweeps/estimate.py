@@ -187,8 +187,8 @@ def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
     from fedbandits.engine.batch import batch_of_algorithms
     from fedbandits.engine.chunk_runner import play_chunks
     from fedbandits.engine.chunk_sizes import chunking
-    from fedbandits.engine.finish import finish
     from fedbandits.engine.preparation import precision, prepare
+    from fedbandits.engine.recording.finish import finish
 
     first = cells[0]
     problem, gossip, runs, seed = first.problem, first.gossip, first.runs, first.seed

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 import fedbandits
-from fedbandits.live.status import Neighbour, Status
+from fedbandits.live.agent.status import Neighbour, Status
 
 PAGE = Path(fedbandits.__file__).parent / "live" / "dashboard"
 POLICY = "default-src 'self'; style-src 'self'; script-src 'self'"

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from fedbandits.live.up import Member, start
+from fedbandits.live.operations.local_cluster import Member, start
 
 from .forwarder import Forwarder, Forwarders
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.live import Federation
-from fedbandits.live.client import Client
-from fedbandits.live.up import Member, sites_written, start, stop_all
+from fedbandits.live.operations.client import Client
+from fedbandits.live.operations.local_cluster import Member, sites_written, start, stop_all
 
 
 @contextmanager

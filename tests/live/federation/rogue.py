@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from fedbandits.live import Agent
-from fedbandits.live.site import Site
-from fedbandits.live.tls_transport import TlsTransport
+from fedbandits.live.operations.site import Site
+from fedbandits.live.transport.tls import TlsTransport
 
 
 class Keeping(TlsTransport):

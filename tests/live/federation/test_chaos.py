@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.up import Member
+from fedbandits.live.operations.local_cluster import Member
 from tests.salt import SALT
 
 from .disturbances import DECK, Chaos, Links

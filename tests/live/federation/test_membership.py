@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from fedbandits.cli import app
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.ports import held_ports
-from fedbandits.live.up import Member, start, stop_all
+from fedbandits.live.operations.local_cluster import Member, start, stop_all
+from fedbandits.live.operations.ports import held_ports
 from tests.salt import SALT
 
 from .processes import ask, wait_for

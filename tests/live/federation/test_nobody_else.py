@@ -24,11 +24,12 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fedbandits.live import Federation, keys, read_journal
-from fedbandits.live.link import MOST_TAKEN
-from fedbandits.live.messages import Flow, encode, game_hash
-from fedbandits.live.site import read_site
-from fedbandits.live.up import Member, start
+from fedbandits.live import Federation, read_journal
+from fedbandits.live.federation import keys
+from fedbandits.live.operations.local_cluster import Member, start
+from fedbandits.live.operations.site import read_site
+from fedbandits.live.protocol.messages import Flow, encode, game_hash
+from fedbandits.live.transport.link import MOST_TAKEN
 from tests.live.links import credentials, handshake
 
 from .processes import ask, running, wait_for

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from fedbandits.live import Agent, StoppedError
-from fedbandits.live import site as live_site
-from fedbandits.live.client import Client, ServiceError
-from fedbandits.live.site import Site, malloc_trim, read_site, run_site
+from fedbandits.live.operations import site as live_site
+from fedbandits.live.operations.client import Client, ServiceError
+from fedbandits.live.operations.site import Site, malloc_trim, read_site, run_site
 
 TOKEN = "full-0123456789abcdef"
 READ_TOKEN = "read-0123456789abcdef"

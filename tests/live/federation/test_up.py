@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from fedbandits.cli import app
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.client import Client
-from fedbandits.live.site import read_site
+from fedbandits.live.operations.client import Client
+from fedbandits.live.operations.site import read_site
 
 from .processes import warnings_in
 

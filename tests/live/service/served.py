@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
-from fedbandits.live.group_commit import Store
-from fedbandits.live.memory import MemoryStore
+from fedbandits.live.agent.group_commit import Store
+from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.service import Service, serve
 from fedbandits.live.service.openapi import document
 from tests.live.links import WAIT

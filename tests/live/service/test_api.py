@@ -12,8 +12,8 @@ import pytest
 import fedbandits as fb
 from fedbandits.cli.live_tables import status_lines
 from fedbandits.live import Federation
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.records import Changes
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.service import serve
 
 from .served import ALONE, ARMS, DOCUMENT, Served, kind_of, served, serving

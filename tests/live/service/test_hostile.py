@@ -13,8 +13,8 @@ from time import perf_counter
 
 import pytest
 
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.records import Changes
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.service import patience
 from fedbandits.live.service.rates import ADDRESSES, Buckets, Rate
 from tests.live.links import WAIT, until

@@ -19,8 +19,8 @@ import httpx
 import pytest
 
 from fedbandits.live import Agent
-from fedbandits.live.memory import MemoryStore
-from fedbandits.live.records import Changes
+from fedbandits.live.protocol.records import Changes
+from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.service import patience, serve
 from fedbandits.live.service.address import parse
 from fedbandits.live.service.bearer import token_in, token_of

@@ -21,7 +21,7 @@ from typing import TypeVar
 import filelock
 
 from fedbandits.common.files import others_have_access
-from fedbandits.live.records import Changes, Identity, Saved
+from fedbandits.live.protocol.records import Changes, Identity, Saved
 
 from . import format as form
 from .errors import (

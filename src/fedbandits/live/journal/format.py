@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fedbandits.live.records import Identity, Saved
+from fedbandits.live.protocol.records import Identity, Saved
 
 from .errors import corrupt
 

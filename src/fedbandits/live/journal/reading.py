@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fedbandits.live.loss_sums import record_size
-from fedbandits.live.records import EdgeRecord, Saved, StateRecord, TicketRecord
+from fedbandits.live.protocol.loss_sums import record_size
+from fedbandits.live.protocol.records import EdgeRecord, Saved, StateRecord, TicketRecord
 
 from .errors import (
     CorruptJournalError,

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedbandits.live.messages import Vector
-from fedbandits.live.records import Saved, TicketRecord
+from fedbandits.live.protocol.messages import Vector
+from fedbandits.live.protocol.records import Saved, TicketRecord
 
 from .format import Content
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fedbandits.live.agent import Agent
+from fedbandits.live.agent.agent import Agent
 
 from .answers import ALWAYS, JSON, Headers, answer, read
 from .bodies import Choose, Chosen, Health, Observe, Observed, decoded, encode

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from fedbandits.live.tickets import EVENT_LENGTH
+from fedbandits.live.protocol.tickets import EVENT_LENGTH
 
 from .refusals import RefusalError
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedbandits.live.group_commit import StoppedError
+from fedbandits.live.agent.group_commit import StoppedError
 
 from .answers import ALWAYS, answer
 from .bodies import encode

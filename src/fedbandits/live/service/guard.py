@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fedbandits.live.log_limit import limited_logger
+from fedbandits.common.log_limit import limited_logger
 
 from .answers import JSON, GoneError, answer
 from .bearer import shown

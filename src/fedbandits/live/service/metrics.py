@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.live.agent import Agent
-from fedbandits.live.group_commit import StoppedError
-from fedbandits.live.messages import REASONS
+from fedbandits.live.agent.agent import Agent
+from fedbandits.live.agent.group_commit import StoppedError
+from fedbandits.live.protocol.messages import REASONS
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from fedbandits.live.group_commit import StoppedError
-from fedbandits.live.observations import (
+from fedbandits.live.agent.group_commit import StoppedError
+from fedbandits.live.protocol.observations import (
     ConflictingObservationError,
     ExpiredTicketError,
     ObservationError,
     UnknownTicketError,
 )
-from fedbandits.live.tickets import ChoiceError, ConflictingChoiceError
+from fedbandits.live.protocol.tickets import ChoiceError, ConflictingChoiceError
 
 
 class Kind(NamedTuple):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from fedbandits.common.checks import did_you_mean
-from fedbandits.live.agent import Agent
-from fedbandits.live.door import Door
-from fedbandits.live.federation import Part
+from fedbandits.live.agent.agent import Agent
+from fedbandits.live.federation.definition import Part
+from fedbandits.live.transport.listener import Door
 
 from . import patience
 from .address import Address, check_safe, host_name, parse

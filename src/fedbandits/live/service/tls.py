@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from fedbandits.live.log_limit import limited_logger
+from fedbandits.common.log_limit import limited_logger
 
 _log = limited_logger("fedbandits.live.service")
 

@@ -1,0 +1,1 @@
+"""Checks of problems and algorithms that need JAX."""

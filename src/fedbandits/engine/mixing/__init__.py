@@ -1,0 +1,1 @@
+"""Forms of the gossip matrix: how the engine averages messages over neighbours."""

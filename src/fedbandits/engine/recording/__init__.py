@@ -1,0 +1,1 @@
+"""Recording: curves, totals, snapshots and progress of a simulation."""

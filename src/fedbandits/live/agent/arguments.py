@@ -1,0 +1,67 @@
+"""What an agent is given, checked against each other before anything begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.common.describe import canonical, describe
+from fedbandits.live.federation.definition import Federation, Part, names
+from fedbandits.live.transport.interface import Transport
+
+from .group_commit import Store
+
+
+def own_part(name: str, federation: Any) -> Part:
+    """What concerns this agent of its federation."""
+    if isinstance(federation, Federation):
+        return federation.part(name)
+    if not isinstance(federation, Part):
+        raise TypeError(f"federation must be a Federation or a Part of one, not {federation!r}")
+    if federation.name != name:
+        raise ValueError(f"this is the part of {federation.name!r}, not of {name!r}")
+    return federation
+
+
+def refuse_others(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[str] | None) -> None:
+    """Refuse an algorithm or arms that are not the federation's."""
+    if algorithm is not None:
+        given, agreed = (canonical(describe(each)) for each in (algorithm, part.algorithm))
+        if given != agreed:
+            raise ValueError(f"the federation plays {part.algorithm}, not {algorithm}")
+    if arms is not None and names(arms, "arm", least=2) != part.arms:
+        raise ValueError(
+            f"the federation's arms are {', '.join(part.arms)}, in this order, and not "
+            f"{', '.join(arms)}"
+        )
+
+
+def own_transport(part: Part, transport: Any) -> Transport | None:
+    """A transport that can be one, is this agent's, and knows of its neighbours."""
+    if transport is None:
+        return None
+    if not all(hasattr(transport, method) for method in ("start", "send", "stop")):
+        raise TypeError(f"transport must have start, send and stop, not be {transport!r}")
+    if getattr(transport, "name", part.name) != part.name:
+        raise ValueError(f"this is the transport of {transport.name!r}, not of {part.name!r}")
+    if new := sorted(part.neighbours.keys() - getattr(transport, "neighbours", part.neighbours)):
+        raise ValueError(
+            f"the transport of {part.name!r} does not know where {', '.join(new)} can be reached; "
+            "start the agent anew, with a transport that does"
+        )
+    found: Transport = transport
+    return found
+
+
+def as_store(store: Any) -> Store:
+    """A journal for the name of a file; any other store as it is."""
+    if isinstance(store, str | Path):
+        from fedbandits.live.journal import Journal
+
+        return Journal(store)
+    if not hasattr(store, "write"):
+        raise TypeError(f"store must be the name of a file or a store, not {store!r}")
+    found: Store = store
+    return found

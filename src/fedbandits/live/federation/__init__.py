@@ -1,0 +1,1 @@
+"""Federations: members, links, keys and the files that describe them."""

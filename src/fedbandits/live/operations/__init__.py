@@ -1,0 +1,1 @@
+"""Operations: processes of members on sites and on one machine."""

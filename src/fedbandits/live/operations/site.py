@@ -1,0 +1,254 @@
+"""One member of a federation as a machine at a site runs it: `agent.toml`, and its process."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fedbandits.common.log_limit import limited_logger
+from fedbandits.config.experiment import Place
+from fedbandits.config.reading import read_config
+from fedbandits.config.structs import struct_of
+from fedbandits.live.agent.agent import Agent
+from fedbandits.live.agent.group_commit import StoppedError
+from fedbandits.live.agent.responses import responses
+from fedbandits.live.federation.definition import Federation, Part, check_addresses
+from fedbandits.live.protocol.observations import Range, checked_range
+from fedbandits.live.transport.certificate_expiry import ExpiryWatch
+from fedbandits.live.transport.interface import Transport
+
+from .agent_file import AgentFile, PrivacySection, ServiceSection
+
+if TYPE_CHECKING:
+    from fedbandits.live.service import Service
+
+_log = limited_logger("fedbandits.live")
+
+LOOK = 1.0
+"""Seconds between two looks at whether the agent still runs."""
+
+TRIM = 60.0
+"""Seconds between two calls of malloc_trim, which returns free memory to the system. Without it
+glibc never returns the memory that the connections of a flood needed."""
+
+
+class Site(NamedTuple):
+    """One member of a federation, ready to run.
+
+    Attributes:
+        part: of the federation, with the addresses of the neighbours.
+        journal: its file.
+        keys: the folder with ca.pem, cert.pem and key.pem; None for an agent without neighbours.
+        losses: the smallest and the largest loss or reward.
+        service: the settings of the HTTP service; None for no service.
+        token: the file with the token of the service.
+        epsilon: ε per round for this agent's losses (event level), even if all others collude; arms
+            are public. None for no guarantee.
+    """
+
+    part: Part
+    journal: Path
+    keys: Path | None
+    losses: Range
+    service: ServiceSection | None
+    token: Path
+    epsilon: float | None = None
+
+
+def read_site(path: str | Path) -> Site:
+    """Read one member's file. Names of files in it are relative to it.
+
+        name = "north"
+        federation = "federation.toml"
+        journal = "north.db"
+        keys = "keys/north"
+
+        [service]
+        address = "127.0.0.1:8080"
+        token = "north.token"
+
+        [privacy]
+        epsilon = 1.0
+
+    Raises:
+        ConfigError: if a key, its type or its value is wrong.
+    """
+    source = Path(path)
+    place = Place(str(source), source.parent)
+    file = struct_of(read_config(source), AgentFile, place)
+    name, service = file.name, file.service
+    federation = Federation.read(file.federation, allow_modules=file.allow_modules)
+    try:
+        part = federation.part(name)
+        check_addresses(file.addresses, federation.members)
+        losses = checked_range(file.low, file.high)
+    except ValueError as error:
+        raise place.error(error) from error
+    part = part._replace(addresses=part.addresses | file.addresses)
+    if file.keys is None and part.neighbours:
+        raise place.error(
+            f"{name} has neighbours, so it needs keys to prove its identity; make them with "
+            f'fedbandits live keys {file.federation}, and add keys = "keys/{name}"'
+        )
+    if service is not None:
+        _check_service(service, file.keys, name, Place(f"{place.name} [service]"))
+    return Site(
+        part,
+        file.journal or place.folder / f"{name}.db",
+        file.keys,
+        losses,
+        service,
+        (service and service.token) or place.folder / f"{name}.token",
+        _epsilon(file.privacy, part, place),
+    )
+
+
+def _check_service(service: ServiceSection, keys: Path | None, name: str, place: Place) -> None:
+    """Reject keys of [service] that contradict each other, and malformed hosts."""
+    from fedbandits.live.service.address import host_name
+
+    if service.tls and keys is None:
+        raise place.error(
+            f'tls = true needs keys; add keys = "keys/{name}" before the first section'
+        )
+    for key in ("token", "read_token"):
+        if getattr(service, key) is not None and getattr(service, f"{key}_env") is not None:
+            raise place.error(f"give either {key} or {key}_env, not both")
+    for host in service.hosts:
+        try:
+            host_name(host)
+        except ValueError as error:
+            raise place.error(error) from error
+
+
+def _epsilon(privacy: PrivacySection | None, part: Part, place: Place) -> float | None:
+    """Return the ε of [privacy]; refuse one that the algorithm cannot have."""
+    if privacy is None:
+        return None
+    try:
+        found = responses(privacy.epsilon, part.algorithm)
+    except (TypeError, ValueError) as error:
+        raise Place(f"{place.name} [privacy]").error(error) from error
+    return None if found is None else found.epsilon
+
+
+async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: None) -> None:
+    """Run a member until SIGTERM or SIGINT; then stop gracefully.
+
+    Args:
+        site: what to run.
+        ready: is told where the service is, once everything is up.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    agent = Agent(
+        site.part.name,
+        site.part,
+        site.journal,
+        _transport(site),
+        low=site.losses.low,
+        high=site.losses.high,
+        epsilon=site.epsilon,
+    )
+    watch = None if site.keys is None else ExpiryWatch(site.keys, site.part.name)
+    async with AsyncExitStack() as running:
+        await running.enter_async_context(agent)
+        if watch is not None:
+            agent.expiries = watch.look(time.time())
+        url = None
+        if site.service is not None:
+            service = await _serve(agent, site, site.service)
+            await running.enter_async_context(service)
+            url = service.url
+        _log.info("%s runs%s", site.part.name, f", and serves {url}" if url else "")
+        if url is not None:
+            variable = site.service and site.service.token_env
+            where = f"the environment variable {variable}" if variable else site.token
+            _log.info("its page is %s/#token=TOKEN; the token is in %s", url, where)
+        ready(url)
+        trim, trimmed = malloc_trim(), loop.time()
+        while not stop.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), LOOK)
+            if watch is not None:
+                agent.expiries = watch.look(time.time())
+            if loop.time() - trimmed > TRIM:
+                trimmed = loop.time()
+                trim(0)
+            if not agent.running:  # whoever watches over processes starts it again
+                raise StoppedError(f"{site.part.name} stopped: {agent.failure}")
+        _log.info("%s stops", site.part.name)
+
+
+async def _serve(agent: Agent, site: Site, asked: ServiceSection) -> Service:
+    """Start the service that [service] describes."""
+    from fedbandits.live.service import serve
+    from fedbandits.live.service.bearer import token_in, token_of
+
+    read_token = None if asked.read_token is None else token_of(asked.read_token)
+    return await serve(
+        agent,
+        asked.address,
+        token_file=None if asked.token_env else site.token,
+        token=asked.token_env and token_in(asked.token_env),
+        read_token=token_in(asked.read_token_env) if asked.read_token_env else read_token,
+        hosts=asked.hosts,
+        tls=(site.keys / "cert.pem", site.keys / "key.pem") if asked.tls and site.keys else None,
+        baseline=asked.baseline,
+    )
+
+
+def _transport(site: Site) -> Transport | None:
+    if site.keys is None or not site.part.neighbours:
+        return None
+    from fedbandits.live.transport.tls import TlsTransport
+
+    addresses = site.part.addresses
+    return TlsTransport(
+        site.part.name,
+        addresses.get(site.part.name),
+        {name: addresses.get(name) for name in site.part.neighbours},
+        site.keys,
+    )
+
+
+def malloc_trim() -> Callable[[int], object]:
+    """Return glibc's function of this name; with another C library, one that does nothing."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    return getattr(library, "malloc_trim", lambda _: 0)
+
+
+class JsonLines(logging.Formatter):
+    """Log lines that machines read: one JSON object each."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, logger, message, and the error if there was one."""
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def log_as_json() -> None:
+    """Log to standard error from now on, a JSON object a line."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("fedbandits").handlers.clear()  # the command's own lines

@@ -1,0 +1,1 @@
+"""Rehearsals: live agents on a network and disks in memory, under a virtual clock."""

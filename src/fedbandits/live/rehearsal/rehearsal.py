@@ -1,0 +1,305 @@
+"""Rehearsals: a problem of ours played by real agents, and a result like that of a simulation."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedbandits.arrays import Array
+from fedbandits.common import checks, streams
+from fedbandits.gossip.base import Gossip
+from fedbandits.live.federation.definition import Federation
+from fedbandits.privacy.response import RandomisedResponse
+from fedbandits.problems.base import Problem
+from fedbandits.results.communication import Communication
+from fedbandits.results.record import AgentTotals, Curves
+
+from .faults import Faults
+from .run import AWAY, Played, Run, play_run
+
+if TYPE_CHECKING:
+    from fedbandits.engine.preparation import Game
+    from fedbandits.engine.stages.liars import Liars
+    from fedbandits.results.result import Result
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What is rehearsed: the arguments of `rehearse`."""
+
+    problem: Problem
+    federation: Federation
+    faults: Faults = field(default_factory=Faults)
+    runs: int = 1
+    seed: int = 0
+    lockstep: bool = False
+    against: Literal["current", "final"] = "current"
+    privacy: RandomisedResponse | None = None
+    liars: Liars | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.problem, Problem):
+            raise TypeError(f"problem must be one of fb.problems, not {self.problem!r}")
+        if not isinstance(self.federation, Federation):
+            raise TypeError(f"federation must be an fb.live.Federation, not {self.federation!r}")
+        if self.problem.adaptive:
+            raise ValueError(
+                f"{self.problem.title} watches the arms of all agents in every round, and agents "
+                "who live apart have no round in common; play it with fb.simulate"
+            )
+        if self.problem.arms != len(self.federation.arms):
+            raise ValueError(
+                f"the problem has {self.problem.arms} arms, and the federation "
+                f"{len(self.federation.arms)}: {', '.join(self.federation.arms)}"
+            )
+        if not isinstance(self.faults, Faults):
+            raise TypeError(f"faults must be an fb.live.Faults, not {self.faults!r}")
+        self.faults.check(self.federation.members, self.problem.horizon)
+        if self.lockstep and self.faults:
+            raise ValueError("in lockstep nothing goes wrong: leave faults out, or lockstep")
+
+
+@checks.explained
+def rehearse(
+    problem: Problem,
+    federation: Federation,
+    faults: Faults = Faults(),  # noqa: B008 (frozen)
+    *,
+    runs: int = 1,
+    seed: int = 0,
+    lockstep: bool = False,
+    against: Literal["current", "final"] = "current",
+    processes: int = 1,
+    privacy: RandomisedResponse | None = None,
+    liars: Liars | None = None,
+) -> Result:
+    """Play a problem through real agents, on a network and disks in memory under a virtual clock.
+
+    A round takes a second: each agent makes its choice of round t at second t and a phase of its
+    own, observes its loss at once, and gossips once every `federation.gossip_period` seconds.
+
+    The result is like that of `fb.simulate`, so that both can be plotted and compared: with the
+    same seed the arms are drawn from the same numbers. Two things differ. An agent that is away in
+    a round plays nothing and is left out of that round's mean; in sums over its own rounds that
+    mean stands for it. And `communication` is what was really sent, lost messages included; the
+    bytes of a leaf have their share of what is not numbers.
+
+    Args:
+        problem: the losses.
+        federation: the agents, in the order of the problem's, and what they play.
+        faults: what goes wrong.
+        runs: R.
+        seed: of the agents' randomness, and of what is lost and late.
+        lockstep: every edge makes exactly one exchange a round, of the values at its start. That is
+            what `fb.simulate(..., dtype="float64")` does, and the very same arms are played.
+        against: as in `fb.simulate`.
+        processes: that play runs side by side; the result does not depend on it. A script that asks
+            for more than one needs `if __name__ == "__main__":` around its calls.
+        privacy: as in `fb.simulate`, with the same bits.
+        liars: as in `simulate`. A liar also reports to its neighbours as often as they allow,
+            except in lockstep.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.bernoulli([0.2, 0.8], horizon=20, agents=3)
+        >>> shops = fb.live.Federation(["tea", "coffee"], fb.networks.ring(3))
+        >>> result = fb.live.rehearse(problem, shops, fb.live.Faults(loss=0.3))
+        >>> result.dataset.sizes["agent"], result.config["live"]["faults"]
+        (3, {'loss': 0.3})
+    """
+    given = Rehearsal(problem, federation, faults, runs, seed, lockstep, against, privacy, liars)
+    return rehearse_all([given], processes)[0]
+
+
+def rehearse_all(rehearsals: Sequence[Rehearsal], processes: int = 1) -> list[Result]:
+    """Several rehearsals whose runs share the processes."""
+    games = []
+
+    def runs() -> Iterator[Run]:
+        for each in rehearsals:
+            games.append(_game(each))
+            yield from _runs(each, games[-1])
+
+    most = sum(each.runs for each in rehearsals)
+    played = _in_processes(runs(), min(checks.whole(processes, "processes", least=1), most))
+    results = []
+    for each, game in zip(rehearsals, games, strict=True):
+        of_this, played = played[: each.runs], played[each.runs :]
+        results.append(_result(each, game, of_this))
+    return results
+
+
+def _game(rehearsal: Rehearsal) -> Game:
+    """The preparation of a simulation, for its checks, its record and its configuration."""
+    from fedbandits.engine.preparation import check_against, precision, prepare
+
+    check_against(rehearsal.against)
+    gossip, problem = rehearsal.federation.gossip, rehearsal.problem
+    assert isinstance(gossip, Gossip)
+    numbers: dict[int | str, int] = {k: v for v, k in enumerate(rehearsal.federation.members)}
+    liars = rehearsal.liars
+    if isinstance(liars, Mapping):
+        liars = {numbers.get(who, who): attack for who, attack in liars.items()}
+    with precision("float64"):
+        return prepare(
+            problem,
+            rehearsal.federation.algorithm,
+            gossip,
+            rehearsal.runs,
+            rehearsal.seed,
+            dtype="float64",
+            devices=1,
+            privacy=rehearsal.privacy,
+            liars=liars,
+        )
+
+
+def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
+    problem = rehearsal.problem
+    checks.fits(
+        16 * rehearsal.runs * problem.horizon * problem.agents,
+        f"every play of {rehearsal.runs:,} runs",
+    )
+    sizes = problem.horizon, rehearsal.runs, problem.agents
+    uniforms, privacy = _uniforms(streams.ACTIONS, game.seed, *sizes), rehearsal.privacy
+    responses = None if privacy is None else _uniforms(streams.RESPONSES, game.seed, *sizes)
+    return [
+        Run(
+            problem,
+            rehearsal.federation,
+            rehearsal.faults,
+            rehearsal.lockstep,
+            game.seed,
+            number,
+            uniforms[:, number],
+            privacy,
+            None if responses is None else responses[:, number],
+            dict(zip(game.conditions.liars, game.conditions.attacks, strict=True)),
+        )
+        for number in range(rehearsal.runs)
+    ]
+
+
+def _uniforms(stream: int, seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
+    """Those of `simulate` for the same (seed, run, round, agent): `[T + 1, R, N]`."""
+    from fedbandits.engine.preparation import precision
+
+    with precision("float64"):
+        times = np.arange(1, horizon + 2, dtype=np.int32)
+        return np.asarray(_drawing(stream, runs, agents)(np.uint32(seed), times))
+
+
+@functools.cache  # compiled once for all seeds
+def _drawing(stream: int, runs: int, agents: int) -> Callable[[Any, Any], Array]:
+    import jax
+
+    def of_round(seed: Array, t: Array) -> Array:
+        key = streams.round_key(stream, seed, t)
+        return streams.uniforms(key, (runs, agents), np.float64)
+
+    drawn: Callable[[Any, Any], Array] = jax.jit(jax.vmap(of_round, in_axes=(None, 0)))
+    return drawn
+
+
+def _in_processes(runs: Iterable[Run], processes: int) -> list[Played]:
+    if processes == 1:
+        return [play_run(run) for run in runs]
+    # Spawned: a fork of a process in which JAX is at work may hang.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        return list(pool.map(play_run, map(_portable, runs)))
+
+
+def _portable(run: Run) -> Run:
+    """A run that another process can be given."""
+    try:
+        pickle.dumps((run.problem, run.federation))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"this cannot be handed to other processes ({error}); leave processes out, or use "
+            "functions that can be imported"
+        ) from error
+    return run
+
+
+def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Result:
+    """What was played, as a simulation records it."""
+    from fedbandits.results.building import build_result
+
+    problem, federation = rehearsal.problem, rehearsal.federation
+    curves, totals = _sums(played, list(game.conditions.liars))
+    game.record.add(1, curves, totals)
+    for of_agents in (game.record.agent_incurred, game.record.agent_expected):
+        of_agents[..., list(game.conditions.liars)] = np.nan
+    live: dict[str, Any] = {"faults": rehearsal.faults.describe()}
+    if rehearsal.lockstep:
+        live = {"lockstep": True}
+    elif game.algorithm.leaves:
+        live = {"gossip_period": float(federation.gossip_period), **live}
+    return build_result(
+        game.record,
+        np.stack([run.recommended for run in played]),
+        {"live": live} | game.config,  # first, since it is what tells results apart
+        _communication(game, played),
+        rehearsal.against,
+        tuple(federation.members),
+        tuple(federation.arms),
+        game.gossip,
+        problem.dates,
+    )
+
+
+def _sums(played: Sequence[Played], liars: list[int]) -> tuple[Curves, AgentTotals]:
+    """Return curves over time, and totals of agents.
+
+    An agent that is away counts as the mean of the others, and so does a liar.
+    """
+    action = np.stack([run.action for run in played], axis=1)  # [T, R, N]
+    expected = np.stack([run.expected for run in played], axis=1)
+    action[..., liars], expected[..., liars] = AWAY, np.nan
+    arm_loss = played[0].arm_loss
+    here = action != AWAY
+    incurred = np.where(
+        here,
+        np.take_along_axis(arm_loss, action.reshape(len(action), -1), 1).reshape(action.shape),
+        np.nan,
+    )
+    means = np.nanmean(incurred, axis=2), np.nanmean(expected, axis=2)
+    incurred, expected = (
+        np.where(here, values, mean[:, :, None])
+        for values, mean in zip((incurred, expected), means, strict=True)
+    )
+    by_agent = expected.mean(axis=1)
+    excess = np.cumsum(by_agent - by_agent.mean(axis=1, keepdims=True), axis=0)
+    plays = np.stack([(action == arm).sum(axis=2) for arm in range(arm_loss.shape[1])], axis=1)
+    curves = Curves(
+        means[0],
+        means[1],
+        arm_loss,
+        plays / here.sum(axis=2)[:, None],
+        excess.max(axis=1),
+        np.ones(len(action), bool),
+    )
+    return curves, AgentTotals(incurred.sum(axis=0), expected.sum(axis=0))
+
+
+def _communication(game: Game, played: Sequence[Played]) -> Communication:
+    """What an agent really sent in a round, on average."""
+    rounds = len(played) * game.problem.horizon * game.problem.agents
+    messages, size = (
+        sum(getattr(run, name) for run in played) / rounds for name in ("messages", "bytes")
+    )
+    numbers = sum(game.sent.values())
+    return Communication(
+        messages,
+        size,
+        {name: leaf.kind for name, leaf in game.algorithm.leaves.items()},
+        {name: size * of_leaf / numbers for name, of_leaf in game.sent.items()},
+    )

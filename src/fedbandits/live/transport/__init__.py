@@ -1,0 +1,1 @@
+"""Transports: how messages reach neighbours."""
