@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fedbandits.engine.preparation import prepare
 from fedbandits.experiments import leaderboard, suite
 from fedbandits.experiments.drawn import changed, digests
 from fedbandits.experiments.section import versions
 from fedbandits.results.communication import communication
+from tests.engine.simulations import prepare
 from tests.pages.source import name_of
 
 FILL = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "fill.py"))

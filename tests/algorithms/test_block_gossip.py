@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
 from fedbandits.engine.executors.chunk import compilations
-from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip import acceleration as accelerated
+from tests.engine.simulations import simulate_each
 from tests.instances import ORACLE_SIZES, connected_networks, random_losses, sent_by
 from tests.oracles import block_gossip as oracle
 from tests.oracles.paper import Float, softmax

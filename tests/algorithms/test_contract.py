@@ -24,8 +24,9 @@ from fedbandits.engine.executors.chunk import compilations
 from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
 from fedbandits.engine.stages.conditions import Conditions
-from fedbandits.engine.trajectory import Trajectory, trajectory
+from fedbandits.engine.trajectory import trajectory
 from fedbandits.networks.searches import Floats
+from fedbandits.results.trajectory import Trajectory
 from tests.instances import (
     ALGORITHMS,
     ORACLE_SIZES,

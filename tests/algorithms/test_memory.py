@@ -79,7 +79,7 @@ def test_a_memory_is_tuned_where_it_is_set() -> None:
 def test_a_configuration_has_a_memory(tmp_path: Path) -> None:
     path = tmp_path / "forgets.toml"
     path.write_text(f"{SMALL_CONFIG}memory = 300\n", encoding="utf-8")
-    assert load_config(path).algorithm == fb.FedExp3(memory=300)
+    assert load_config(path).simulation.algorithm == fb.FedExp3(memory=300)
 
 
 @pytest.mark.slow

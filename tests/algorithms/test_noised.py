@@ -21,8 +21,9 @@ from fedbandits.algorithms.laplace import laplace
 from fedbandits.algorithms.private_fedexp3 import bounded
 from fedbandits.common import streams
 from fedbandits.engine.executors.chunk import RoundUniforms, compilations
-from fedbandits.engine.preparation import precision, prepare
+from fedbandits.engine.preparation import precision
 from fedbandits.engine.trajectory import play_given
+from tests.engine.simulations import prepare
 from tests.instances import ALGORITHMS, random_losses
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -235,4 +235,4 @@ def test_a_configuration_with_the_line_for_editors_is_read(tmp_path: Path) -> No
 
     path = tmp_path / "small.toml"
     path.write_text("#:schema ./fedbandits.schema.json\n" + SMALL_CONFIG)
-    assert load_config(path).runs == 2
+    assert load_config(path).simulation.runs == 2

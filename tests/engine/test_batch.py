@@ -15,12 +15,11 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import interrupts
 from fedbandits.engine import checkpoint, chunk_sizes, devices
-from fedbandits.engine.batch import batch_of_draws
 from fedbandits.engine.chunk_runner import play_chunks
 from fedbandits.engine.executors.chunk import compilations
-from fedbandits.engine.preparation import precision, prepare
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
+from fedbandits.engine.preparation import precision, prepare_draws
+from fedbandits.simulation.simulation import Simulation
+from tests.engine.simulations import simulate_draws, simulate_each
 
 PROBLEM = fb.problems.activated_bernoulli(agents=9, arms=4, horizon=210, seed=5)
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(3, 3))
@@ -149,7 +148,7 @@ def test_a_checkpoint_that_cannot_be_written_is_the_disks_fault(
 def test_against_is_checked_before_anything_is_played() -> None:
     with pytest.raises(ValueError, match="against must be 'current' or 'final', not 'foo'"):
         # A word that types forbid, and that a configuration file may still hold.
-        simulate_each(PROBLEM, [fb.Exp3(0.1)], runs=2, against="foo")  # type: ignore[arg-type]
+        simulate_each(PROBLEM, [fb.Exp3(0.1)], runs=2, against="foo")
 
 
 @pytest.mark.parametrize("times", [[], [0, 5], [5, 5], [7, 5], [10**6]])
@@ -176,9 +175,8 @@ def test_the_losses_of_every_round_are_kept_where_they_are_asked_for(
 def test_draws_make_no_curves_that_nobody_reads() -> None:
     found: list[Any] = []
     with interrupts.calm(), precision("float32"):
-        first = prepare(PROBLEM, fb.FedExp3(), GOSSIP, 1, 0)
-        batch = batch_of_draws(first, [PROBLEM, PROBLEM])
-        play_chunks(batch, record=lambda _, curves, __: found.append(curves))
+        group = prepare_draws(Simulation(PROBLEM, fb.FedExp3(), GOSSIP, 1).on([PROBLEM, PROBLEM]))
+        play_chunks(group, record=lambda _, curves, __: found.append(curves))
     assert found[0].incurred is None  # which is made of the frequencies
     assert found[0].frequency is None
     assert found[0].worst_excess is None

@@ -22,6 +22,7 @@ from fedbandits.engine.pytrees import register
 from fedbandits.engine.recording import summing_kernel, summing_up
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
+from tests.engine.simulations import prepare
 
 ARMS = 5
 FUSED = {
@@ -243,7 +244,7 @@ def suitable(algorithm: Any, **more: Any) -> bool:
     problem = more.pop("problem", None) or coins(network)
     ahead = more.pop("ahead", False)
     with playing_on("gpu"):
-        ready = preparation.prepare(problem, algorithm, fb.gossip.max_degree(network), 1, 0, **more)
+        ready = prepare(problem, algorithm, fb.gossip.max_degree(network), 1, 0, **more)
         return fused_round.suitable(
             ready.algorithm, ready.conditions, problem, ahead, ready.carry.state
         )
@@ -316,7 +317,7 @@ def test_an_accelerator_can_be_given_the_kernels(
     problem, gossip = coins(network), fb.gossip.max_degree(network)
     monkeypatch.setattr(preparation, "playing_on", lambda _: playing_on("gpu"))
     with playing_on("gpu"):
-        ready = preparation.prepare(problem, algorithm, gossip, 2, 0)
+        ready = prepare(problem, algorithm, gossip, 2, 0)
 
         def play(ready_algorithm: Any, conditions: Any, problem: Any, state: Any) -> Any:
             times = jnp.arange(1, 3, dtype="int32")

@@ -21,10 +21,9 @@ from fedbandits.engine.executors.chunk import compilations
 from fedbandits.engine.mixing import matrix_forms
 from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
 from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.engine.trajectory import trajectory
+from tests.engine.simulations import simulate_draws, simulate_each
 from tests.oracles.liars import Lie, fedexp3_among_liars, honest_regret
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 3))

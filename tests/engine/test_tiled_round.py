@@ -15,7 +15,7 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
-from fedbandits.engine import batch, chunk_runner, chunk_sizes, pytrees
+from fedbandits.engine import chunk_runner, chunk_sizes, group, pytrees
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.devices import spread
 from fedbandits.engine.executors import chunk as rounds
@@ -27,10 +27,11 @@ from fedbandits.engine.executors.tiled_round import (
     round_in_tiles,
     tile_size,
 )
-from fedbandits.engine.preparation import Game, precision, prepare
-from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.group import Group
+from fedbandits.engine.preparation import precision
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
+from tests.engine.simulations import prepare, simulate_each
 
 ARMS, AGENTS = 5, 299
 GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
@@ -181,7 +182,7 @@ def _play_the_same(
     assert len(np.unique(arms)) == ARMS
 
 
-def _at_once(game: Game) -> Any:
+def _at_once(game: Group) -> Any:
     runs = game.where.runs
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
@@ -194,8 +195,8 @@ def _at_once(game: Game) -> Any:
     return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
 
 
-def _in_tiles(game: Game, tile: int) -> Any:
-    seed = jnp.uint32(game.seed)
+def _in_tiles(game: Group, tile: int) -> Any:
+    seed = game.seed
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
         algorithm, conditions, problem = told
@@ -271,7 +272,7 @@ def test_resumed_is_bit_identical(
         return play
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "compiled", watched)
+        patch.setattr(group, "compiled", watched)
         patch.setattr(interrupts, "requested", lambda: len(played) == 2)
         with pytest.raises(KeyboardInterrupt, match="stopped after round 20 of 40"):
             fb.simulate(coins(), fb.FedExp3(), gossip, runs=1, checkpoint=tmp_path)

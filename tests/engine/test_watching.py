@@ -15,10 +15,10 @@ from fedbandits.arrays import expectation
 from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.engine.devices import spread
 from fedbandits.engine.executors.chunk import RoundUniforms
-from fedbandits.engine.preparation import precision, prepare
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
-from fedbandits.engine.trajectory import Trajectory, play_rounds, trajectory
+from fedbandits.engine.preparation import precision
+from fedbandits.engine.trajectory import play_rounds, trajectory
+from fedbandits.results.trajectory import Trajectory
+from tests.engine.simulations import prepare, simulate_draws, simulate_each
 from tests.instances import ALGORITHMS, planar
 from tests.oracles import ORACLES, Game
 from tests.oracles.watching import WATCHERS, regret

@@ -1,7 +1,6 @@
 """The growth in T, quickly, and what its words rest on."""
 
 import math
-from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,9 +9,10 @@ import pandas as pd
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine import several_draws
+from fedbandits.engine import totals
 from fedbandits.experiments import Options, Section, horizons
 from fedbandits.experiments.measure import Interval, interval
+from tests.engine.simulations import in_float64
 
 mpl.use("agg")
 
@@ -24,8 +24,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Section]:
     """In float64, where batching the draws flips no arm."""
     out = tmp_path_factory.mktemp("horizons")
     with pytest.MonkeyPatch.context() as patch:
-        wide = partial(several_draws.simulate_draws, dtype="float64")
-        patch.setattr(several_draws, "simulate_draws", wide)
+        wide = in_float64(totals.play_totals)
+        patch.setattr(totals, "play_totals", wide)
         return out, horizons.reproduce(Options(out, quick=True))
 
 

@@ -280,17 +280,17 @@ def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
 ) -> None:
     tuned: set[int] = set()
     judged: set[int] = set()
-    play, regret_of = tuning.play.play, suite.regret_of
+    play, regret_of = tuning.play.play_each, suite.regret_of
 
-    def tuning_on(problem: Any, *rest: Any) -> Any:
-        tuned.update([int(problem.seed), rest[3]])
-        return play(problem, *rest)
+    def tuning_on(simulation: Any, players: Any, seed: int, progress: Any) -> Any:
+        tuned.add(seed)
+        return play(simulation, players, seed, progress)
 
     def judging_on(problems: Any, *rest: Any) -> Any:
         judged.update(int(problem.seed) for problem in problems)
         return regret_of(problems, *rest)
 
-    monkeypatch.setattr(tuning.choice, "play", tuning_on)
+    monkeypatch.setattr(tuning.choice, "play_each", tuning_on)
     monkeypatch.setattr(suite, "regret_of", judging_on)
     seeds = suite.fresh_seeds(0, 2)
     before = compilations()

@@ -16,14 +16,16 @@ import pytest
 import fedbandits as fb
 from fedbandits import tuning
 from fedbandits.algorithms.base import Setting
-from fedbandits.engine import several_draws
-from fedbandits.engine.batch import alike
+from fedbandits.common.describe import canonical
+from fedbandits.engine import totals
 from fedbandits.experiments import Options, moving, moving_cases, moving_picture
 from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.measure import mean_ratio
 from fedbandits.experiments.moving import BEST, FOREVER, PLAIN, TRACKER, Played
 from fedbandits.experiments.moving_cases import Case
 from fedbandits.experiments.suite import fresh_seeds
+from fedbandits.simulation.grouping import shape_of
+from tests.engine.simulations import in_float64
 
 EVERY = (*moving_cases.tracking(), *moving_cases.stationary())
 
@@ -72,7 +74,7 @@ def test_the_grid_is_one_program_of_six_memories_and_thirteen_rates() -> None:
     np.testing.assert_allclose(steps, steps[0])
     setting = Setting(arms=3, agents=4)
     players = [fb.FedExp3(r, memory=m).set_up(setting) for m in sizes.memories for r in sizes.rates]
-    assert alike(players)
+    assert len({canonical(shape_of(player)) for player in players}) == 1
     assert np.float64(1) - 1 / FOREVER == 1
     assert np.float32(1) - np.float32(1) / np.float32(FOREVER) == 1
 
@@ -246,8 +248,8 @@ def test_regret_is_above_what_the_case_says(given: dict[str, Any]) -> None:
     case = replace(SMALL, **given)
     gossip, problems = fb.gossip.max_degree(case.network), [case.make(5), case.make(6)]
     with pytest.MonkeyPatch.context() as patch:
-        wide = partial(several_draws.simulate_draws, dtype="float64")
-        patch.setattr(several_draws, "simulate_draws", wide)
+        wide = in_float64(totals.play_totals)
+        patch.setattr(totals, "play_totals", wide)
         players = {"a": fb.FedExp3(), "b": fb.FedExp3(0.5, memory=30)}
         regret, uniform = moving.judged(case, problems, players, gossip, 7)
     yardstick = {name: value for name, value in given.items() if value is not None}
@@ -268,17 +270,17 @@ def test_the_pair_is_chosen_on_draws_that_nobody_is_judged_on(
 ) -> None:
     tuned: list[int] = []
     judged: list[int] = []
-    play, judge = tuning.play.play, moving.judged
+    play, judge = tuning.play.play_each, moving.judged
 
-    def tuning_on(problem: Any, *rest: Any) -> Any:
-        tuned.append(int(problem.seed))
-        return play(problem, *rest)
+    def tuning_on(simulation: Any, players: Any, seed: int, **more: Any) -> Any:
+        tuned.append(seed)
+        return play(simulation, players, seed, **more)
 
     def judging_on(case: Case, problems: Any, *rest: Any) -> Any:
         judged.extend(int(problem.seed) for problem in problems)
         return judge(case, problems, *rest)
 
-    monkeypatch.setattr(tuning.play, "play", tuning_on)
+    monkeypatch.setattr(tuning.play, "play_each", tuning_on)
     monkeypatch.setattr(moving, "judged", judging_on)
     monkeypatch.setattr(moving, "contenders", lambda: {PLAIN: fb.FedExp3()})
     memories, rates = (20.0, FOREVER), (1e-6, 1.0, 2.0)

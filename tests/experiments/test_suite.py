@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine import several_draws
+from fedbandits.engine import totals
 from fedbandits.experiments import Options, suite
 from fedbandits.experiments.figure1 import EXPLORATION
 from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
+from tests.engine.simulations import in_float64
 
 SMALL = replace(suite.QUICK, rows=2, cols=4, arms=4, horizon=240, constants=(1e-6, 0.5))
 """A suite of the same kind that takes seconds."""
@@ -113,9 +113,7 @@ def test_the_best_constant_is_chosen_on_the_tuning_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float64, where rounding flips no arm and single simulations are the same to 1e-9."""
-    monkeypatch.setattr(
-        several_draws, "simulate_draws", partial(several_draws.simulate_draws, dtype="float64")
-    )
+    monkeypatch.setattr(totals, "play_totals", in_float64(totals.play_totals))
     seeds = suite.fresh_seeds(0, 2)
     chosen = {"4 moderate": suite.families(SMALL)["4 moderate"]}
     cases = suite.play(chosen, seeds, SMALL, KeptCells(tmp_path, "suite"))
@@ -154,7 +152,7 @@ def test_the_default_adapts_to_the_losses() -> None:
     Each is at least 1.5 times better there than the other, and the default within a third of it:
     seeds 0 to 3, 16 agents, 8 arms, 1000 rounds.
     """
-    from fedbandits.engine.several_draws import simulate_draws
+    from tests.engine.simulations import simulate_draws
 
     gossip = fb.gossip.max_degree(fb.networks.grid(4, 4))
 

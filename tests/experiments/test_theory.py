@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 import fedbandits as fb
 from fedbandits.engine import chunk_sizes
-from fedbandits.engine.several_draws import simulate_draws
 from fedbandits.experiments import Options, Section, theory
 from fedbandits.experiments.measure import exponent
+from tests.engine.simulations import simulate_draws
 
 mpl.use("agg")
 

@@ -19,7 +19,7 @@ from fedbandits.live import Away, ClockJump, Faults, Federation, Partition, rehe
 from fedbandits.live.protocol.ledger import Ledger, fresh_edge
 from fedbandits.live.protocol.messages import Format
 from fedbandits.live.rehearsal.memory import MemoryNetwork
-from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
+from fedbandits.live.rehearsal.rehearsal import Rehearsal, _runs
 from fedbandits.live.rehearsal.run import AWAY, Played, play_run
 
 ARMS = ("tea", "coffee", "cocoa")
@@ -40,8 +40,7 @@ def game(horizon: int = 30, **more: Any) -> tuple[fb.problems.Problem, Federatio
 
 
 def one_run(*given: Any, **more: Any) -> Played:
-    rehearsal = Rehearsal(*given, **more)
-    [run] = _runs(rehearsal, _game(rehearsal))
+    [run] = _runs(Rehearsal.of(*given, **more))
     return play_run(run)
 
 

@@ -83,7 +83,7 @@ def test_a_problem_that_watches_stands_in_a_file(tmp_path: Path) -> None:
         keys = "\n".join(f"{share} = 0.25" for share in shares)
         path = tmp_path / f"{name}.toml"
         path.write_text(f'[problem]\nname = "{name}"\n{inside}\n{keys}\n[algorithm]\nname = "Exp3"')
-        problem: Any = load_config(path).problem
+        problem: Any = load_config(path).simulation.problem
         assert [getattr(problem, share) for share in shares] == [0.25] * len(shares)
         assert (problem.agents, problem.arms, problem.horizon) == (3, 2, 20)
         described = problem.describe()

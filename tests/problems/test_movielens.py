@@ -526,7 +526,7 @@ def test_a_configuration_names_a_release_beside_it(
     place = write(tmp_path / "data" / "ml-tiny", rows, TINY_GENRES | {5: [NO_GENRES]})
     (tmp_path / "config.toml").write_text(CONFIG.format(labels=labels), encoding="utf-8")
     monkeypatch.chdir("/")
-    problem = load_config(tmp_path / "config.toml").problem
+    problem = load_config(tmp_path / "config.toml").simulation.problem
     assert (problem.agents, problem.arms) == (3, arms)
     direct = fb.problems.movielens(place, labels="listed" if labels else "all")
     assert problem.describe() == direct.describe()

@@ -33,7 +33,7 @@ def test_a_time_for_every_kind_of_batch(
     played: list[int] = []
 
     def measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
-        played.append(cells[0].problem.horizon)
+        played.append(cells[0].simulation.problem.horizon)
         return Cost(10.0, 1.0, 0.5), 12
 
     monkeypatch.setattr(estimates, "_measured", measured)

@@ -20,7 +20,7 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
-from fedbandits.engine import several_algorithms
+from fedbandits.engine import play as engine
 from fedbandits.engine.executors.chunk import compilations
 from fedbandits.experiments.measure import interval
 from fedbandits.schedules import Constant, Power, anytime, power
@@ -85,14 +85,15 @@ class Commit(fb.Algorithm[CommitState]):
 def chosen() -> tuple[tuning.Choice, int, list[dict[str, Any]]]:
     """A tuning in float64, the compilations it took, and what was asked of the engine."""
     calls: list[dict[str, Any]] = []
-    original = several_algorithms.simulate_each
+    original = engine.play
 
-    def spy(problem: Any, algorithms: Any, gossip: Any, runs: int, seed: int, **more: Any) -> Any:
-        calls.append({"losses": int(problem.seed), "agents": seed, "size": len(algorithms)})
-        return original(problem, algorithms, gossip, runs, seed, **more)
+    def spy(simulations: Any, options: Any) -> Any:
+        first, size = simulations[0], len(simulations)
+        calls.append({"losses": int(first.problem.seed), "agents": first.seed, "size": size})
+        return original(simulations, options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(several_algorithms, "simulate_each", spy)
+        patch.setattr(engine, "play", spy)
         before = compilations()
         choice = tuning.choose(
             PROBLEM, GIVEN, GOSSIP, budget=10, runs=3, seed=11, dtype="float64", progress=False

@@ -77,7 +77,7 @@ def bounds(
       fedbandits bounds grid.toml --set problem.arms=2 --set problem.horizon=30000
     """  # noqa: D301
     experiment = config.load_config(file, changes or ())
-    if experiment.gossip is None:
+    if experiment.simulation.gossip is None:
         raise config.ConfigError(f"{file}: bounds need a [network] and a [gossip]; add them")
     terminal().print(tables.bounds_table(experiment.simulate()))
 

@@ -13,16 +13,18 @@ import numpy as np
 from fedbandits.common import interrupts
 from fedbandits.common.backend import on_cpu, playing_on
 from fedbandits.problems.base import Problem, check_losses
+from fedbandits.results.record import Record
+from fedbandits.results.snapshots import Snapshots
 
-from .batch import Batch
 from .checkpoint import Checkpoint
 from .chunk_sizes import chunking
 from .executors.chunk import Carry, Chunk
 from .executors.kernel_round import suitable
 from .executors.kernel_support import kernels
 from .executors.tiled_round import tile_size
+from .group import Group
 from .recording.progress import Progress
-from .recording.recorder import Outcome, Record, Recorder, into_records
+from .recording.recorder import Outcome, Recorder, into_records
 
 logger = logging.getLogger("fedbandits")
 
@@ -31,80 +33,74 @@ _BYTES_TO_WAIT_FOR = 2**24
 
 
 def play_chunks(
-    batch: Batch,
+    group: Group,
     checkpoint: Checkpoint | None = None,
     progress: bool | None = None,
     *,
     enough: int | None = None,
     ends: Sequence[int] = (),
-    record: Record | None = None,
+    record: Callable[..., None] | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> Carry:
     """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
 
     Args:
-        batch: what is played.
+        group: the simulations.
         checkpoint: where to go on from and to save; left to the caller in the end.
         progress: show a progress bar; by default on a terminal only.
         enough: play no chunk after so many rounds; by default all T are played.
         ends: rounds at which a chunk ends, in order.
-        record: takes what came of each chunk; by default the records of the games are filled.
+        record: takes what came of each chunk; by default the records of the group are filled.
         tell: called with the last round of each chunk when that is recorded, and first with that
             of a checkpoint. What it raises goes on to the caller once a checkpoint is written.
 
     Returns:
         the carry after the last round.
     """
-    where = batch.games[0].where
-    with playing_on(where.platform):
-        into = record or partial(into_records, batch)
-        return _play_chunks(batch, checkpoint, progress, enough, ends, into, tell)
+    with playing_on(group.where.platform):
+        into = record or partial(into_records, group)
+        return _play_chunks(group, checkpoint, progress, enough, ends, into, tell)
 
 
 def _play_chunks(
-    batch: Batch,
+    group: Group,
     checkpoint: Checkpoint | None,
     progress: bool | None,
     enough: int | None,
     ends: Sequence[int],
-    record: Record,
+    record: Callable[..., None],
     tell: Callable[[int], None] | None,
 ) -> Carry:
-    first_game = batch.games[0]
-    problem, where = first_game.problem, first_game.where
-    records = [kept for game in batch.games for kept in game.records]
-    snapshots = first_game.snapshots
-    due = () if snapshots is None else tuple(snapshots.times.tolist())
+    first, where, count = group.first, group.where, len(group.simulations)
+    problem, algorithm = first.problem, first.ready
+    records: list[Record | Snapshots] = [*group.records, *group.snapshots]
+    due = tuple(group.snapshots[0].times.tolist()) if group.snapshots else ()
     ends = due or ends  # a snapshot is taken between two chunks
-    draws = batch.size if batch.over == "draws" else 1
-    gossip = first_game.gossip
+    draws = count if group.over == "draws" else 1
+    gossip = first.gossip
     drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
-    sizes = where.runs * batch.size, draws, drawn
-    tile = tile_size(
-        first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
-    )
+    sizes = where.runs * count, draws, drawn
+    tile = tile_size(algorithm, group.conditions, problem, group.carry, where, count)
     chunks = chunking(problem, *sizes, tiled=tile is not None)
     fused = (
         kernels()
-        and batch.over is None
+        and group.over is None
         and where.mesh.size == 1
-        and suitable(
-            batch.algorithm, first_game.conditions, problem, chunks.ahead, batch.carry.state
-        )
+        and suitable(algorithm, group.conditions, problem, chunks.ahead, group.carry.state)
     )
     if fused:
         chunks = chunking(problem, *sizes, fused=True)
     last = problem.horizon if enough is None else enough
-    done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
+    done, carry = (0, group.carry) if checkpoint is None else checkpoint.load(group.carry, records)
     if done:
         logger.info("going on after round %d of %d", done, problem.horizon)
     # A copy on the devices: the caller's arrays are not ours to donate.
     carry = where.put(jax.tree.map(_copied, carry))
     # To the devices once, not with every chunk.
     conditions, traced = where.put_whole(
-        (first_game.conditions, batch.problem if problem.traced else None)
+        (group.conditions, group.problem if problem.traced else None)
     )
-    bar = Progress(type(batch.algorithm).__name__, problem.horizon, done, progress)
+    bar = Progress(type(algorithm).__name__, problem.horizon, done, progress)
     recorder = Recorder(record, bar.update, done)
     # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
@@ -151,10 +147,10 @@ def _play_chunks(
                 recorder.settle()
             checked = problem.traced and problem.check == "during"
             chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where, fused, tile)
-            carry, curves, totals = batch.play(conditions, losses, carry, done + 1, chunk)
+            carry, curves, totals = group.play(conditions, losses, carry, done + 1, chunk)
             outcome: Outcome = (curves, totals)
             if done + rounds in due:
-                outcome = (*outcome, batch.look(conditions, carry, done + rounds))
+                outcome = (*outcome, group.look(conditions, carry, done + rounds))
             recorder.add(done + 1, rounds, outcome)
             done += rounds
             tell_recorded()

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 import fedbandits as fb
 from fedbandits.algorithms.base import Setting
+from fedbandits.simulation.simulation import Simulation
 
 from .measure import Interval, exponent, in_threads, interval, span
 from .section import Options, Picture, Section, Table
@@ -140,7 +141,7 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
 
 def play(network: fb.Network, horizons: Sequence[int], draws: int, seed: int) -> Played:
     """Every player at every horizon with γ_T < 1, on the same draws of the losses."""
-    from fedbandits.engine.several_draws import simulate_draws
+    from fedbandits.engine.totals import play_totals
 
     gossip = fb.gossip.max_degree(network)
     needed = fb.bounds.horizon_needed(gossip, arms=ARMS)
@@ -155,7 +156,8 @@ def play(network: fb.Network, horizons: Sequence[int], draws: int, seed: int) ->
     ]
 
     def simulate(cell: Cell) -> xr.Dataset:
-        return simulate_draws(problems, cell.algorithm, gossip, times=cell.times, seed=seed * draws)
+        simulation = Simulation(problems[0], cell.algorithm, gossip, runs=1, seed=seed * draws)
+        return play_totals(simulation.on(problems), times=cell.times)
 
     cells = [Cell(ANYTIME, fb.BlockGossip(), times), Cell(DEFAULT, fb.FedExp3(), times)]
     for t in reversed(chosen):  # the longest first, so that no core is left with it at the end

@@ -108,7 +108,7 @@ def play(sizes: Sizes, seed: int) -> dict[tuple[str, float, bool], Floats]:
                 liars = {setting.liar: fb.attacks.promote(worst)} if lies else None
                 for s in seeds:
                     problem = fb.problems.bernoulli(MEANS, sizes.horizon, agents=agents, seed=s)
-                    rehearsals[name, multiple, lies, s] = Rehearsal(
+                    rehearsals[name, multiple, lies, s] = Rehearsal.of(
                         problem, federation, seed=s, liars=liars
                     )
     results = rehearse_all([*rehearsals.values()], os.cpu_count() or 1)

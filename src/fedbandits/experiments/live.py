@@ -185,7 +185,7 @@ def play(sizes: Sizes, seed: int) -> dict[str, dict[str, Played]]:
     seeds = range(seed * sizes.draws, (seed + 1) * sizes.draws)
     problems = {name: [make(s) for s in seeds] for name, (_, make) in families(sizes).items()}
     rehearsals = {
-        (family, name, s): Rehearsal(problem, federation, fault, seed=s)
+        (family, name, s): Rehearsal.of(problem, federation, fault, seed=s)
         for family, drawn in problems.items()
         for name, federation, fault in players
         for problem, s in zip(drawn, seeds, strict=True)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fedbandits as fb
+from fedbandits.simulation.simulation import Simulation
 
 from . import moving_cases
 from .figure1 import EXPLORATION
@@ -209,16 +210,14 @@ def best_pair(
 
     Above which sequence does not matter: it is the same for all pairs.
     """
-    from fedbandits.tuning.play import at_end
-    from fedbandits.tuning.play import play as play_together
+    from fedbandits.tuning.play import at_end, play_each
 
     players = [fb.FedExp3(rate, EXPLORATION, memory=memory) for memory, rate in pairs]
     total = np.zeros(len(pairs))
     for seed in seeds:
-        problem = case.make(seed)
+        simulation = Simulation(case.make(seed), players[0], gossip, runs=1)
         total += [
-            at_end(result).mean()
-            for result in play_together(problem, players, gossip, 1, seed, "float32", False)
+            at_end(result).mean() for result in play_each(simulation, players, seed, progress=False)
         ]
     return pairs[int(np.argmin(total))]
 
@@ -231,15 +230,15 @@ def judged(
     seed: int,
 ) -> tuple[dict[str, Floats], Floats]:
     """Regret at T of every player, mean over agents, and uniform play's: `[D]`."""
-    from fedbandits.engine.several_draws import simulate_draws
+    from fedbandits.engine.totals import play_totals
 
     regret: dict[str, Floats] = {}
     above: Floats | None = None
     for label, player in players.items():
         # The losses are the same for all: the first keeps those of every round.
         wanted = above is None and case.moves
-        found = simulate_draws(problems, player, gossip, seed=seed, rounds=wanted)
-        found = found.isel(time=-1)
+        simulation = Simulation(problems[0], player, gossip, runs=1, seed=seed)
+        found = play_totals(simulation.on(problems), rounds=wanted).isel(time=-1)
         by_arm = found["arm_loss"].to_numpy()
         fixed = by_arm.min(axis=1)
         if above is None:

@@ -14,6 +14,7 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.gossip.scatter import scatter
+from fedbandits.simulation.simulation import Simulation
 
 from .figure1 import EXPLORATION
 from .kept_cells import KeptCells
@@ -69,7 +70,7 @@ def disagreeing(sizes: Sizes, spread: float = 0.4) -> Callable[[int], fb.problem
 
 def price_of_gossip(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Price]:
     """Constant rates on a complete graph, a path and a star, with and without disagreement."""
-    from fedbandits.engine.several_draws import simulate_draws
+    from fedbandits.engine.totals import play_totals
 
     gossips, longer = networks(sizes), replace(sizes, horizon=LONGER * sizes.horizon)
 
@@ -78,13 +79,9 @@ def price_of_gossip(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Price]:
         problems = [disagreeing(longer, spread)(seed) for seed in seeds.judging]
         half, costs = longer.horizon // 2, []
         for rate in RATES:
-            found = simulate_draws(
-                problems,
-                fb.FedExp3(rate, EXPLORATION),
-                gossips[network],
-                times=[half, 2 * half],
-                seed=seeds.judging[0],
-            )
+            algorithm, seed = fb.FedExp3(rate, EXPLORATION), seeds.judging[0]
+            simulation = Simulation(problems[0], algorithm, gossips[network], runs=1, seed=seed)
+            found = play_totals(simulation.on(problems), times=[half, 2 * half])
             regret = found["expected_regret"].mean(["run", "agent"]).to_numpy()
             costs.append((regret[1] - regret[0]) / half)
         return Price(network, spread, scatter(gossips[network]), RATES, np.array(costs))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fedbandits as fb
+from fedbandits.simulation.simulation import Simulation
 
 from .figure1 import EXPLORATION, LEARNING_RATE
 from .kept_cells import KeptCells, forget_cells, kept_cells
@@ -295,9 +296,10 @@ def regret_of(
     runs: int = 1,
 ) -> tuple[Floats, Floats]:
     """Expected regret at T, `[draws, agents]`, mean over runs, and uniform play's, `[draws]`."""
-    from fedbandits.engine.several_draws import simulate_draws
+    from fedbandits.engine.totals import play_totals
 
-    found = simulate_draws(problems, algorithm, gossip, runs=runs, seed=seed).isel(time=-1)
+    simulation = Simulation(problems[0], algorithm, gossip, runs, seed)
+    found = play_totals(simulation.on(problems)).isel(time=-1)
     by_arm = found["arm_loss"]
     uniform = by_arm.mean("arm") - by_arm.min("arm")
     regret = found["expected_regret"].mean("run")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import fedbandits as fb
+from fedbandits.simulation.simulation import Simulation
 
 from . import figure1
 from .figure1 import EXPLORATION, LEARNING_RATE
@@ -121,7 +122,7 @@ def play_lower(
     """
     import xarray as xr
 
-    from fedbandits.engine.several_draws import simulate_draws
+    from fedbandits.engine.totals import play_totals
 
     players: dict[str, fb.algorithms.AnyAlgorithm] = {
         "FedExp3": fb.FedExp3(LEARNING_RATE, EXPLORATION),
@@ -145,12 +146,10 @@ def play_lower(
             )
             for draw in range(draws)
         ]
-        found = simulate_draws(
-            problems,
-            players[name],
-            fb.gossip.max_degree(network),
-            times=[t for t in sorted({*horizons, at}) if t <= longest[cluster]],
-            seed=seed * draws,
+        gossip, times = fb.gossip.max_degree(network), sorted({*horizons, at})
+        simulation = Simulation(problems[0], players[name], gossip, runs=1, seed=seed * draws)
+        found = play_totals(
+            simulation.on(problems), times=[t for t in times if t <= longest[cluster]]
         )
         return found["expected_regret"].isel(run=0, agent=3 * cluster)
 

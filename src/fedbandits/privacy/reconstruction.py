@@ -151,7 +151,12 @@ class _Seen:
     """The messages that an attacker sees, and what it takes the victim to have received."""
 
     def __init__(self, trajectory: Trajectory, attacker: int, victim: int) -> None:
-        network = trajectory.gossip.network
+        gossip = trajectory.gossip
+        if gossip is None or not trajectory.algorithm.leaves:
+            raise ValueError(
+                f"{type(trajectory.algorithm).__name__} sends nothing: there is nothing to see"
+            )
+        network = gossip.network
         for name, agent in (("attacker", attacker), ("victim", victim)):
             checks.whole(agent, name, least=0, most=network.agents - 1)
         linked = network.adjacency.toarray() > 0
@@ -161,24 +166,21 @@ class _Seen:
                 f"no message of {victim}; its neighbours are "
                 f"{', '.join(map(str, np.flatnonzero(linked[attacker])))}"
             )
-        if not trajectory.algorithm.leaves:
-            raise ValueError(
-                f"{type(trajectory.algorithm).__name__} sends nothing: there is nothing to see"
-            )
         sees = linked[attacker] | (np.arange(network.agents) == attacker)
         near = linked[victim]
         self.unseen = int((near & ~sees).sum())
         self._leaves = trajectory.algorithm.leaves
         self._hops = trajectory.algorithm.hops
         self._victim = victim
+        self.agents = network.agents
         self._seen = np.flatnonzero(sees & near)
-        self._weights = trajectory.gossip.matrix.toarray()[self._seen, victim]
+        self._weights = gossip.matrix.toarray()[self._seen, victim]
         within = network.within(self._hops).toarray() > 0
         within[victim, victim] = False
         self._flooded = np.flatnonzero(within[attacker] & within[victim])
         """Whose floods reach both."""
         self.messages = {
-            name: values.transpose("time", ..., "run", "agent").to_numpy().astype(np.float64)
+            name: np.moveaxis(values, -1, 1).astype(np.float64)
             for name, values in trajectory.messages.items()
         }
 
@@ -220,7 +222,7 @@ def _bandit(
     losses = np.repeat([0.0, 1.0], arms)
     found_arm = np.zeros((rounds - 1, runs), np.int64)
     found_loss = np.zeros((rounds - 1, runs))
-    state = algorithm.init(arms, trajectory.gossip.network.agents, (runs, 1), np.float64)
+    state = algorithm.init(arms, seen.agents, (runs, 1), np.float64)
     for t in range(1, rounds):
         wide = _widened(state, runs, 2 * arms)
         p = np.asarray(algorithm.distribution(wide, np.int64(t)))
@@ -276,7 +278,7 @@ def _full(
     algorithm = trajectory.algorithm
     found_arm = distribution[:-1].argmax(axis=1)
     found_loss = np.zeros((rounds - 1, runs))
-    state = algorithm.init(arms, trajectory.gossip.network.agents, (runs,), np.float64)
+    state = algorithm.init(arms, seen.agents, (runs,), np.float64)
     for t in range(1, rounds):
         p = np.asarray(algorithm.distribution(state, np.int64(t)))
         received, came = seen.received(t), seen.sent(t + 1)

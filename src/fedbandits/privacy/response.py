@@ -12,9 +12,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
+from fedbandits.simulation.condition import Condition
+
+if TYPE_CHECKING:
+    from fedbandits.simulation.simulation import Simulation
 
 BITS = 23
 """Of a uniform number of the simulator in float32; those of float64 have more."""
@@ -43,7 +48,7 @@ def flips(epsilon: float, bits: int) -> int:
 
 
 @dataclass(frozen=True)
-class RandomisedResponse:
+class RandomisedResponse(Condition):
     """b = Bernoulli(ℓ), flipped with probability f = 1/(1 + e^ε): all an algorithm sees of ℓ.
 
     E b = f + ℓ/c with c = (e^ε + 1)/(e^ε - 1), so differences of losses, and regret, shrink by c.
@@ -54,8 +59,29 @@ class RandomisedResponse:
             than e^ε in float32 or float64.
     """
 
+    name: ClassVar[str] = "privacy"
+
     epsilon: float
     flip: float = field(init=False, repr=False)
+
+    @staticmethod
+    def of(privacy: Any) -> RandomisedResponse:
+        """Return the condition that a user gives as `privacy`; reject all other values."""
+        if not isinstance(privacy, RandomisedResponse):
+            raise TypeError(
+                f"privacy must be one such as fb.privacy.randomised_response(1.0), not {privacy!r}"
+            )
+        return privacy
+
+    def bind(self, simulation: Simulation) -> RandomisedResponse:
+        """Return the condition; reject algorithms that see more than a bit can hide."""
+        if simulation.algorithm.feedback == "full":
+            raise ValueError(
+                f"{type(simulation.algorithm).__name__} sees the losses of all arms, and one noisy "
+                "bit a round cannot stand for them; take an algorithm with bandit feedback, such "
+                "as fb.FedExp3()"
+            )
+        return self
 
     def __post_init__(self) -> None:
         if not checks.number(self.epsilon, "epsilon") >= LEAST:

@@ -21,7 +21,7 @@ from fedbandits.live.federation.file import read_demo
 from fedbandits.live.journal import read_journal
 from fedbandits.live.operations.client import Client
 from fedbandits.live.operations.local_cluster import demo_losses, demo_pace
-from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
+from fedbandits.live.rehearsal.rehearsal import Rehearsal, _runs
 from fedbandits.live.rehearsal.run import play_run
 from tests.without import run_without
 
@@ -97,8 +97,7 @@ def test_edges_rehearse_what_is_simulated() -> None:
     """The very arms, so that what simulations find holds for live edges; see docs/start/cdn.md."""
     first = fb.problems.from_tensor(PROBLEM.tensor[:60])
     federation = Federation.read(EXAMPLE)
-    rehearsal = Rehearsal(first, federation, seed=3, lockstep=True)
-    [run] = _runs(rehearsal, _game(rehearsal))
+    [run] = _runs(Rehearsal.of(first, federation, seed=3, lockstep=True))
     assert isinstance(federation.gossip, fb.Gossip)
     simulated = trajectory(first, federation.algorithm, federation.gossip, seed=3)
     np.testing.assert_array_equal(play_run(run).action, simulated.action[:, 0])

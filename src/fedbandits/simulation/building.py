@@ -1,36 +1,42 @@
-"""A result, from what was recorded."""
+"""The result of a simulation, from what was recorded."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .result import FORMAT, Result
-from .unbuilt import Unbuilt
+from fedbandits.results.result import FORMAT, Result
+from fedbandits.results.unbuilt import Unbuilt
 
 if TYPE_CHECKING:
-    from fedbandits.gossip.base import Gossip
+    from fedbandits.results.communication import Communication
+    from fedbandits.results.record import Record
+    from fedbandits.results.snapshots import Snapshots
 
-    from .communication import Communication
-    from .record import Record
-    from .snapshots import Snapshots
+    from .simulation import Simulation
 
 
 def build_result(
+    simulation: Simulation,
     record: Record,
     recommended: np.ndarray[Any, Any],
-    config: dict[str, Any],
     sent: Communication,
-    against: Literal["current", "final"],
-    agent_names: tuple[str, ...] | None = None,
-    arm_names: tuple[str, ...] | None = None,
-    gossip: Gossip | None = None,
-    dates: np.ndarray[Any, Any] | None = None,
     snapshots: Snapshots | None = None,
 ) -> Result:
-    """A result from a finished record."""
+    """Return the result of a simulation from a full record.
+
+    Args:
+        simulation: the simulation that was played.
+        record: its curves and totals.
+        recommended: the arm that each agent would most likely play next, `[R, N]`.
+        sent: messages and bytes.
+        snapshots: the snapshots of every agent, if any.
+    """
+    problem, gossip = simulation.problem, simulation.gossip
+    agent_names = problem.agent_names or (gossip and gossip.network.names) or None
+    arm_names, dates = problem.arm_names, problem.dates
     runs, agents = recommended.shape
     arms = record.arm_loss.shape[1]
     own_losses = record.arm_loss.ndim == 3
@@ -67,12 +73,12 @@ def build_result(
         },
         attrs={
             "fedbandits_format": FORMAT,
-            "config": json.dumps(config),
+            "config": json.dumps(simulation.describe()),
             "communication": json.dumps(sent._asdict()),
             "against": "current",
         },
     )
-    return Result(data, gossip).against(against)  # type: ignore[arg-type]
+    return Result(data, gossip)  # type: ignore[arg-type]
 
 
 def _of_rounds(record: Record) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:
