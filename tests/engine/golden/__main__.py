@@ -17,7 +17,7 @@ def file_name(program: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", program) + ".mlir"
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Print a line at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -34,7 +34,7 @@ def main() -> int:
         parser.error("--write pins all programs; leave the names out")
     old = digests.pinned() if digests.PINNED.exists() else {"versions": {}, "programs": {}}
     if not given.write and old["versions"] != digests.versions():
-        tell(f"pinned with {old['versions']}, compared with {digests.versions()}")
+        report(f"pinned with {old['versions']}, compared with {digests.versions()}")
     found, differ = {}, 0
     for name in given.names or PROGRAMS:
         start = time.perf_counter()
@@ -43,7 +43,7 @@ def main() -> int:
         same = found[name] == old["programs"].get(name)
         differ += not same
         seconds, lines = time.perf_counter() - start, found[name]["lines"]
-        tell(f"{'same  ' if same else 'DIFFER'} {seconds:5.1f} s {lines:6d} lines  {name}")
+        report(f"{'same  ' if same else 'DIFFER'} {seconds:5.1f} s {lines:6d} lines  {name}")
         if given.texts is not None:
             given.texts.mkdir(parents=True, exist_ok=True)
             file = given.texts / file_name(name)

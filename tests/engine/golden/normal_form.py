@@ -23,7 +23,7 @@ def normal_form(lowered: Any) -> str:
     - Source locations are left out, and so are the names of modules, functions and results.
     - Calls are inlined, so that it makes no difference which lines form a function.
     - On one device shardings are left out: there they say nothing.
-    - Kernels are decoded from bytecode into text of their own.
+    - Kernels are decoded from bytecode into separate text.
     """
     module = lowered.compiler_ir("stablehlo")
     kernels: list[str] = []
@@ -72,7 +72,7 @@ def _inlined(module: Any) -> Any:
 
 
 def _inline(call: Any, callee: Any) -> None:
-    """Put the operations of a function of its own in place of a call."""
+    """Put the operations of a function, which no other call uses, in place of a call."""
     body = callee.regions[0].blocks[0]
     for argument, value in zip(list(body.arguments), list(call.operands), strict=True):
         argument.replace_all_uses_with(value)

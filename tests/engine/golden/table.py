@@ -119,7 +119,7 @@ POWER = fb.schedules.power(0.5, 1 / 3)
 
 ALGORITHMS: dict[str, Callable[[], object]] = {
     "FedExp3": partial(play, coins, FED, grid),
-    "FedExp3 with rates of its own": partial(
+    "FedExp3 with chosen rates": partial(
         play, coins, lambda: FED(fb.schedules.anytime(1.5), POWER), grid
     ),
     "Exp3": partial(play, coins, fb.Exp3),
