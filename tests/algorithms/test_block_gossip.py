@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip import acceleration as accelerated
 from tests.engine.simulations import simulate_each

@@ -13,7 +13,7 @@ import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.common.describe import describe
 from fedbandits.config.document import load_config
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.theory.theorems import Run, theorem_of
 from fedbandits.tuning import knobs

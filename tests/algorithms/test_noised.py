@@ -20,8 +20,9 @@ from fedbandits.algorithms import REGISTRY, AnyAlgorithm
 from fedbandits.algorithms.laplace import laplace
 from fedbandits.algorithms.private_fedexp3 import bounded
 from fedbandits.common import streams
-from fedbandits.engine.executors.chunk import RoundUniforms, compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.preparation import precision
+from fedbandits.engine.stages.round import RoundUniforms
 from fedbandits.engine.trajectory import play_given
 from tests.engine.simulations import prepare
 from tests.instances import ALGORITHMS, random_losses
@@ -49,7 +50,7 @@ def play(
         times = np.arange(1, len(losses) + 1)
         keys = jax.vmap(lambda t: streams.round_key(streams.NOISE, seed, t))(times)
         drawn = RoundUniforms(uniforms, noise=keys)
-        p, action, sent = _play(game.algorithm, game.conditions, game.carry.state, losses, drawn)
+        p, action, sent = _play(game.algorithm, game.stages, game.carry.state, losses, drawn)
     return Seen(np.asarray(p), np.asarray(action), np.asarray(sent["z"]))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from tests.pages.source import ROOT
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 3))

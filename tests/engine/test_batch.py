@@ -16,7 +16,7 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common import interrupts
 from fedbandits.engine import checkpoint, chunk_sizes, devices
 from fedbandits.engine.chunk_runner import play_chunks
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.preparation import precision, prepare_draws
 from fedbandits.simulation.simulation import Simulation
 from tests.engine.simulations import simulate_draws, simulate_each

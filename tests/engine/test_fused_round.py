@@ -246,7 +246,7 @@ def suitable(algorithm: Any, **more: Any) -> bool:
     with playing_on("gpu"):
         ready = prepare(problem, algorithm, fb.gossip.max_degree(network), 1, 0, **more)
         return fused_round.suitable(
-            ready.algorithm, ready.conditions, problem, ahead, ready.carry.state
+            ready.algorithm, ready.stages, problem, ahead, ready.carry.state
         )
 
 
@@ -330,6 +330,6 @@ def test_an_accelerator_can_be_given_the_kernels(
 
             return fused_round.play_stretch(stretch, conditions, state, 2, network.agents, receive)
 
-        given = (ready.algorithm, ready.conditions, problem, ready.carry.state)
+        given = (ready.algorithm, ready.stages, problem, ready.carry.state)
         made = jax.jit(play).trace(*given).lower(lowering_platforms=("cuda",))
     assert "fused_round" in made.as_text()

@@ -192,7 +192,7 @@ def _at_once(game: Group) -> Any:
         state, play = rounds.play_round(algorithm, conditions, state, losses, uniforms, t)
         return state, play.action, expectation(play.p, losses.mean(axis=1))
 
-    return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
+    return partial(jax.jit(play), (game.algorithm, game.stages, game.problem))
 
 
 def _in_tiles(game: Group, tile: int) -> Any:
@@ -204,7 +204,7 @@ def _in_tiles(game: Group, tile: int) -> Any:
         sizes = game.where.runs, tile
         return round_in_tiles(algorithm, conditions, losses, state, seed, t, sizes)
 
-    return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
+    return partial(jax.jit(play), (game.algorithm, game.stages, game.problem))
 
 
 @pytest.mark.slow
@@ -404,4 +404,4 @@ def _tile(
     **told: Any,
 ) -> int | None:
     game = prepare(problem, algorithm, gossip, runs, 7, **told)
-    return tile_size(game.algorithm, game.conditions, problem, game.carry, game.where, 1)
+    return tile_size(game.algorithm, game.stages, problem, game.carry, game.where, 1)

@@ -14,7 +14,7 @@ import pytest
 import fedbandits as fb
 from fedbandits import tuning
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.experiments import Options, leaderboard, suite
 from fedbandits.experiments.kept_cells import KeptCells
 from fedbandits.experiments.leaderboard import AS_IT_COMES, TUNED, Cost, Entry

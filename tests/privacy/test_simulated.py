@@ -12,7 +12,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.sweeps.plan import make_plan
 from tests.engine.simulations import simulate_draws, simulate_each
 from tests.instances import SMALL_CONFIG

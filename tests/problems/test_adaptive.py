@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.config.catalogue import catalogue
 from fedbandits.config.document import load_config
-from fedbandits.engine.executors.chunk import _first_invalid, compilations
+from fedbandits.engine.executors.program import compilations
+from fedbandits.engine.stages.losses import _first_invalid
 from fedbandits.engine.trajectory import trajectory
 from tests.oracles.watching import WATCHERS
 

@@ -15,7 +15,7 @@ import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.common.describe import describe
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.gossip.scatter import scatter
 
 STATE = LossEstimates(np.zeros(20), np.float64(36))

@@ -21,7 +21,7 @@ from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
 from fedbandits.engine import play as engine
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.experiments.measure import interval
 from fedbandits.schedules import Constant, Power, anytime, power
 from fedbandits.tuning import knobs, seeds

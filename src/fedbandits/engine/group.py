@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any
 
 import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
-from fedbandits.common.backend import on_cpu
+from fedbandits.common.backend import on_cpu, playing_on
 from fedbandits.problems.base import Problem
 from fedbandits.results.record import AgentTotals, Curves, Record
 from fedbandits.results.snapshots import Shot, Snapshots
 from fedbandits.simulation.simulation import Simulation
 
+from .chunk_sizes import Chunking, chunking
 from .compiled import LARGE, compiled
 from .devices import Spread
-from .executors.chunk import Carry, Chunk, play_chunk
+from .executors.choice import Choice, Over, Plan, choose
+from .executors.program import Carry, Chunk, play_chunk
 from .recording.leading_arms import look
-from .stages.conditions import Conditions
-
-Over = Literal["algorithms", "draws"]
-"""In what simulations of a group differ: numbers of their algorithms, or draws of the losses."""
+from .stages.stages import Stages
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class Group:
         over: in what they differ; None for a single simulation.
         algorithm: the algorithm, set up; over algorithms, with numbers along a first axis.
         problem: the losses; over draws, with arrays along a first axis.
-        conditions: how messages are combined, which agents lie, which losses are private.
+        stages: exchange and conditions.
         carry: the state before round 1; of several simulations along a first axis.
         seed: the seed of the agents' randomness; over draws `[D]`.
         where: the placement of the arrays on devices.
@@ -50,7 +49,7 @@ class Group:
     over: Over | None
     algorithm: AnyAlgorithm
     problem: Problem
-    conditions: Conditions
+    stages: Stages
     carry: Carry
     seed: Array
     where: Spread
@@ -70,30 +69,53 @@ class Group:
         each = [identity_of(simulation, times) for simulation in self.simulations]
         return each[0] if self.over is None else {"batch": each}
 
-    def play(
-        self,
-        conditions: Conditions,
-        losses: Problem | Array,
-        carry: Carry,
-        first: int,
-        chunk: Chunk,
-    ) -> tuple[Carry, Curves, AgentTotals]:
-        """Play a chunk of all simulations; draws leave out the curves that nobody reads."""
-        arguments = (self.algorithm, conditions, losses, carry, np.int32(first), self.seed)
-        found: tuple[Carry, Curves, AgentTotals]
-        size = sum(np.size(leaf) for leaf in jax.tree.leaves(carry.state))
+    @cached_property
+    def choice(self) -> Choice:
+        """The executor that plays the group, and why no faster one does."""
+        with playing_on(self.where.platform):
+            first, ahead = self.first, chunking(self.first.problem, *self._sizes).ahead
+            return choose(
+                Plan(
+                    first.problem,
+                    first.ready,
+                    self.stages,
+                    self.carry.state,
+                    self.where,
+                    len(self.simulations),
+                    self.over,
+                    ahead,
+                )
+            )
+
+    @cached_property
+    def chunks(self) -> Chunking:
+        """The chunks of rounds, as the executor plays them."""
+        name = self.choice.executor.name
+        with playing_on(self.where.platform):
+            sizes, fused, tiled = self._sizes, name == "kernels", name == "tiles"
+            return chunking(self.first.problem, *sizes, fused=fused, tiled=tiled)
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        """Runs of all simulations, draws of a group, and messages that may be lost."""
+        count, gossip = len(self.simulations), self.first.gossip
+        messages = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
+        return self.where.runs * count, count if self.over == "draws" else 1, messages
+
+    @property
+    def program(self) -> Callable[..., Any]:
+        """The compiled program of a chunk; it takes the arguments of `play_chunk`."""
+        size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.carry.state))
         large = on_cpu() and size >= LARGE
         if self.over is None:
-            play = compiled(play_chunk, ("chunk",), "carry", large=large)
-            found = play(*arguments, chunk=chunk)
-        else:
-            play = compiled(play_batch, ("chunk", "over"), "carries", large=large)
-            found = play(*arguments, chunk=chunk, over=self.over)
-        return found
+            return compiled(play_chunk, ("chunk",), "carry", large=large)
+        return partial(
+            compiled(play_batch, ("chunk", "over"), "carries", large=large), over=self.over
+        )
 
-    def look(self, conditions: Conditions, carry: Carry, done: int) -> Shot:
+    def look(self, stages: Stages, carry: Carry, done: int) -> Shot:
         """Return snapshots of all simulations after round `done`; not over draws."""
-        arguments = (self.algorithm, conditions, carry.state, np.int32(done + 1), self.seed)
+        arguments = (self.algorithm, stages, carry.state, np.int32(done + 1), self.seed)
         platform = self.where.platform
         found: Shot = look(*arguments, several=self.over is not None, platform=platform)
         return found
@@ -123,7 +145,7 @@ _AXES: dict[Over, tuple[int | None, ...]] = {
 
 def play_batch(
     algorithms: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     losses: Problem | Array,
     carries: Carry,
     first: Array,
@@ -134,7 +156,7 @@ def play_batch(
 ) -> tuple[Carry, Curves, AgentTotals]:
     """Play a chunk of several simulations, along a first axis of what they differ in."""
     play = jax.vmap(partial(play_chunk, chunk=chunk), in_axes=_AXES[over])
-    carries, curves, totals = play(algorithms, conditions, losses, carries, first, seeds)
+    carries, curves, totals = play(algorithms, stages, losses, carries, first, seeds)
     if over == "draws":  # what does not leave the program is not computed
         curves = curves._replace(incurred=None, frequency=None, worst_excess=None)
     return carries, curves, totals

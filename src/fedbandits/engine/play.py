@@ -58,7 +58,7 @@ def _play_group(
         )
         with calm():
             report = reporter(options.callback, group, draw)
-            carry = play_chunks(group, kept, options.progress, tell=report)
+            carry = play_chunks(group, kept, options.progress, report=report)
             found = [finish(group, place, carry.state) for place in range(len(simulations))]
             if kept is None or options.keep_checkpoint:
                 return found

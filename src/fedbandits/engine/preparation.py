@@ -13,10 +13,8 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import checks, interrupts
 from fedbandits.common.backend import playing_on
 from fedbandits.common.forks import refuse_fork
-from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.record import Record, check_runs
-from fedbandits.simulation.liars import Liars
 from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import DType, Simulation
 
@@ -26,12 +24,13 @@ from .checks.purity import check_adaptive, check_called, check_traced
 from .chunk_sizes import chunking
 from .compile_cache import keep_compiled_programs
 from .devices import Spread, one_per_core, spread
-from .executors.chunk import Carry
-from .group import Group, Over, stacked
+from .executors.choice import Over
+from .executors.program import Carry
+from .group import Group, stacked
 from .mixing.mixer import mixer
-from .stages.adaptive_losses import first_memory
-from .stages.conditions import Conditions
+from .stages.losses import first_memory
 from .stages.pending_messages import first_state, own_state
+from .stages.stages import Stages
 
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:
@@ -68,12 +67,12 @@ def prepare(
         algorithms = [each.ready for each in simulations]
         for algorithm in algorithms:
             pytrees.register(algorithm)
-        conditions = _conditions(first, where)
+        stages = _stages(first, where)
         excess = np.zeros(problem.agents, first.dtype)
         carries = []
         for algorithm in algorithms:
-            state = _first_state(first, algorithm, conditions)
-            sent = check_contract(algorithm, conditions, state, problem, runs)
+            state = _first_state(first, algorithm, stages)
+            sent = check_contract(algorithm, stages, state, problem, runs)
             carries.append(Carry(state, excess, memory))
     over: Over | None = "algorithms" if len(simulations) > 1 else None
     return Group(
@@ -81,7 +80,7 @@ def prepare(
         over=over,
         algorithm=algorithms[0] if over is None else stacked(algorithms),
         problem=problem,
-        conditions=conditions,
+        stages=stages,
         carry=carries[0] if over is None else stacked(carries),
         seed=np.uint32(first.seed),
         where=where,
@@ -122,7 +121,7 @@ def prepare_draws(simulations: Sequence[Simulation]) -> Group:
         over="draws",
         algorithm=first.algorithm,
         problem=stacked(problems),
-        conditions=first.conditions,
+        stages=first.stages,
         carry=carry._replace(memory=stacked(memories)),
         seed=np.array([each.seed for each in simulations], np.uint32),
         where=first.where,
@@ -140,25 +139,20 @@ def _placement(simulation: Simulation, options: Options) -> Spread:
     return spread(options.devices, runs, problem.agents)
 
 
-def _conditions(simulation: Simulation, where: Spread) -> Conditions:
+def _stages(simulation: Simulation, where: Spread) -> Stages:
     mix = mixer(simulation.gossip, simulation.ready, simulation.dtype, where.mesh.size)
-    lying = simulation.condition(Liars) or Liars((), ())
-    agents = tuple(int(agent) for agent in lying.agents)
-    conditions = Conditions(mix, simulation.condition(RandomisedResponse), agents, lying.attacks)
-    pytrees.register(conditions)
-    for attack in conditions.attacks:
-        pytrees.register(attack)
-    return conditions
+    stages = Stages(mix, simulation.conditions)
+    pytrees.register(stages)
+    return stages
 
 
-def _first_state(simulation: Simulation, algorithm: AnyAlgorithm, conditions: Conditions) -> Any:
+def _first_state(simulation: Simulation, algorithm: AnyAlgorithm, stages: Stages) -> Any:
     problem = simulation.problem
     batch = (simulation.runs, problem.agents)
     sizes = (problem.arms, problem.agents, batch, simulation.dtype)
-    state = first_state(algorithm, conditions.mixer, *sizes)
-    lying = simulation.condition(Liars)
-    if lying is not None:
-        lying.check_messages(algorithm.message(own_state(state)))
+    state = first_state(algorithm, stages.mixer, *sizes)
+    for condition in simulation.conditions:
+        condition.check_messages(algorithm.message(own_state(state)))
     return state
 
 

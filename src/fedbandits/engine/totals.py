@@ -55,7 +55,7 @@ def play_totals(
     at_ends = zip(*totals.at_ends, strict=True)
     incurred, expected, arm_loss = (np.array(values) for values in at_ends)
     for of_agents in (incurred, expected):
-        of_agents[..., list(group.conditions.liars)] = np.nan
+        of_agents[..., list(group.stages.excluded)] = np.nan
     adaptive = first.problem.adaptive  # then every run has losses of its own, `[time, D, K, R]`
     best = arm_loss.min(axis=2)[..., None] if adaptive else arm_loss.min(axis=2)[:, :, None, None]
     by_agent = ("time", "draw", "run", "agent")

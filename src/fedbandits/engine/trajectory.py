@@ -18,11 +18,12 @@ from fedbandits.simulation.liars import Attacks
 from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import DType, Simulation, conditions_of
 
-from .executors.chunk import Carry, RoundUniforms, draw_uniforms, play_round
+from .executors.program import Carry
 from .preparation import precision, prepare
-from .stages.adaptive_losses import losses_given, watched
-from .stages.conditions import Conditions
+from .stages.losses import losses_given, watched
 from .stages.pending_messages import own_state
+from .stages.round import RoundUniforms, draw_uniforms, play_round
+from .stages.stages import Stages
 
 
 def trajectory(
@@ -71,7 +72,7 @@ def trajectory_of(simulation: Simulation) -> Trajectory:
             given = problem.block(1, horizon).astype(simulation.dtype)
         kept = _play(
             group.algorithm,
-            group.conditions,
+            group.stages,
             group.carry,
             given,
             group.seed,
@@ -94,7 +95,7 @@ def trajectory_of(simulation: Simulation) -> Trajectory:
 
 def play_given(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     state: Any,
     losses: Array,
     uniforms: RoundUniforms,
@@ -104,13 +105,13 @@ def play_given(
     Returns:
         distributions `[T, K, R, N]`, actions `[T, R, N]` and messages `[T, M, R, N]` by leaf.
     """
-    *kept, _ = play_rounds(algorithm, conditions, Carry(state, None), losses, uniforms)
+    *kept, _ = play_rounds(algorithm, stages, Carry(state, None), losses, uniforms)
     return tuple(kept)
 
 
 def play_rounds(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     start: Carry,
     losses: Problem | Array,
     uniforms: RoundUniforms,
@@ -127,11 +128,11 @@ def play_rounds(
             values = losses_given(losses, t, memory).astype(drawn.action.dtype)
         else:
             values = table.T
-        after, play = play_round(algorithm, conditions, state, values, drawn, t)
+        after, play = play_round(algorithm, stages, state, values, drawn, t)
         if memory is not None:
             memory = watched(losses, memory, play.action, t)
         sent = {
-            name: conditions.told(algorithm.leaves[name], leaf, t)
+            name: stages.outgoing(algorithm.leaves[name], leaf, t)
             for name, leaf in algorithm.message(own_state(state)).items()
         }
         return (after, memory), (play.p, play.action, sent, values)
@@ -141,7 +142,7 @@ def play_rounds(
 
 def _scan(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     start: Carry,
     losses: Problem | Array,
     seed: Array,
@@ -151,10 +152,10 @@ def _scan(
 ) -> Any:
     times = jnp.arange(1, horizon + 1, dtype="int32")
     (agents,), dtype = start.excess.shape, start.excess.dtype
-    uniforms = jax.vmap(
-        lambda t: draw_uniforms(algorithm, conditions, seed, t, runs, agents, dtype)
-    )(times)
-    return *play_rounds(algorithm, conditions, start, losses, uniforms), uniforms
+    uniforms = jax.vmap(lambda t: draw_uniforms(algorithm, stages, seed, t, (runs, agents), dtype))(
+        times
+    )
+    return *play_rounds(algorithm, stages, start, losses, uniforms), uniforms
 
 
 _play = jax.jit(_scan, static_argnames=("runs", "horizon"))

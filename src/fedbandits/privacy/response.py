@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
+from fedbandits.common import checks, streams
 from fedbandits.simulation.condition import Condition
 
 if TYPE_CHECKING:
@@ -106,6 +106,14 @@ class RandomisedResponse(Condition):
         xp = loss.__array_namespace__()
         flip = xp.asarray(self.flip, dtype=loss.dtype)
         return (uniform < flip + (1 - 2 * flip) * loss).astype(loss.dtype)
+
+    def draw(self, seed: Array, t: Array, shape: tuple[int, int], dtype: Any) -> Array:
+        """Return the uniforms behind the bits of round t, `[R, N]`."""
+        return streams.uniforms(streams.round_key(streams.RESPONSES, seed, t), shape, dtype)
+
+    def feedback(self, loss: Array, drawn: Array) -> Array:
+        """Return a bit instead of each loss."""
+        return self.respond(loss, drawn)
 
     def describe(self) -> dict[str, str | float]:
         """What the configuration of a result says of it."""

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fedbandits.attacks import Attack
+from fedbandits.arrays import Array
+from fedbandits.attacks import Attack, lie_about
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
 
 from .condition import Condition
 
 if TYPE_CHECKING:
+    from fedbandits.algorithms.base import Leaf
+
     from .simulation import Simulation
 
 Attacks = Mapping[int, Attack] | Mapping[str, Attack] | Mapping[int | str, Attack]
@@ -77,6 +80,18 @@ class Liars(Condition):
                         f"liar {who} lies about entry {entry}, but {leaf!r} in the message has "
                         f"{value.shape[0]}, which are no arms: lie about one of them"
                     )
+
+    def outgoing(self, leaf: Leaf, message: Array, t: Array) -> Array:
+        """Return the message with the entries of liars replaced by their lies."""
+        for v, attack in zip(self.agents, self.attacks, strict=True):
+            lie = lie_about(attack, leaf.attracts, message[..., v], t)
+            message = message.at[..., v].set(lie)
+        return message
+
+    @property
+    def excluded(self) -> tuple[int, ...]:
+        """The liars: results are those of honest agents."""
+        return tuple(int(agent) for agent in self.agents)
 
     def describe(self) -> dict[str, Any]:
         """Return the attacks by agent as plain data."""

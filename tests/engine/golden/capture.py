@@ -80,7 +80,7 @@ def _intercepted(asked: Asked, platform: Platform) -> Iterator[None]:
         for name in ("_recommend", "_recommend_in_tiles"):
             patch.setattr(finish, name, instead("recommend", getattr(finish, name)))
         if platform == "cuda":
-            for module in (chunk_runner, preparation, finish):
+            for module in (chunk_runner, group, preparation, finish):
                 patch.setattr(module, "playing_on", lambda _: playing_on("gpu"))
 
             def for_triton(lists: Any) -> Any:

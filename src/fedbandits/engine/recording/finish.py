@@ -40,7 +40,7 @@ def finish(group: Group, place: int, state: Any) -> Result:
     if snapshots is not None:
         by_agent.append(snapshots.excess)
     for totals in by_agent:
-        totals[..., list(group.conditions.liars)] = np.nan  # a liar has no regret
+        totals[..., list(group.stages.excluded)] = np.nan  # they have no regret
     sent = communication(simulation.gossip, simulation.ready, group.sent)
     return build_result(simulation, record, recommended, sent, snapshots)
 

@@ -265,10 +265,10 @@ def _result(rehearsal: Rehearsal, group: Group, played: Sequence[Played]) -> Res
     from fedbandits.simulation.building import build_result
 
     simulation, federation, [record] = rehearsal.simulation, rehearsal.federation, group.records
-    curves, totals = _sums(played, list(group.conditions.liars))
+    curves, totals = _sums(played, list(group.stages.excluded))
     record.add(1, curves, totals)
     for of_agents in (record.agent_incurred, record.agent_expected):
-        of_agents[..., list(group.conditions.liars)] = np.nan
+        of_agents[..., list(group.stages.excluded)] = np.nan
     live: dict[str, Any] = {"faults": rehearsal.faults.describe()}
     if rehearsal.lockstep:
         live = {"lockstep": True}
