@@ -19,10 +19,10 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
 from fedbandits.common import streams
 from fedbandits.engine import chunk_sizes, pytrees
-from fedbandits.engine.executors import chunk as rounds
 from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
+from fedbandits.engine.stages import round as rounds
 from fedbandits.engine.stages.stages import Stages
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.networks.searches import Floats

@@ -26,7 +26,7 @@ from fedbandits.common import interrupts
 from fedbandits.engine import preparation
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
-from fedbandits.engine.executors import chunk as rounds
+from fedbandits.engine.stages import round as rounds
 from fedbandits.results.record import Record
 from tests.cli.test_cli import call
 from tests.engine.simulations import simulate_draws, simulate_each

@@ -14,7 +14,7 @@ from fedbandits.engine.group import Group
 from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import Simulation, conditions_of
 
-OPTIONS = ("devices", "checkpoint", "progress", "record", "callback")
+OPTIONS = ("devices", "checkpoint", "progress", "record", "callback", "executor")
 
 
 def simulation_of(problem: Any, algorithm: Any, *more: Any, **asked: Any) -> Simulation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,12 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import chunk_runner, chunk_sizes, preparation
+from fedbandits.engine import chunk_runner, chunk_sizes, group, preparation
+from fedbandits.engine.executors import choice
 from fedbandits.engine.executors import kernel_round as fused_round
 from fedbandits.engine.executors import kernel_support as kernels_there
+from fedbandits.engine.executors.choice import Choice
+from fedbandits.engine.executors.kernels import Kernels
 from fedbandits.engine.pytrees import register
 from fedbandits.engine.recording import summing_kernel, summing_up
 from fedbandits.engine.stages.pending_messages import relay
@@ -43,16 +46,17 @@ Played = Callable[..., fb.Result]
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Simulations are played as on an accelerator, kernels step by step; tells which were."""
     fused: list[bool] = []
-    suitable = fused_round.suitable
+    choose = choice.choose
 
-    def asked(*arguments: Any) -> bool:
-        fused.append(suitable(*arguments))
-        return fused[-1]
+    def asked(*arguments: Any) -> Choice:
+        chosen = choose(*arguments)
+        fused.append(isinstance(chosen.executor, Kernels))
+        return chosen
 
     for name in ("fused_round", "mean_losses"):
         monkeypatch.setattr(fused_round, name, partial(getattr(fused_round, name), interpret=True))
-    monkeypatch.setattr(chunk_runner, "suitable", asked)
-    for module in (chunk_runner, preparation):
+    monkeypatch.setattr(group, "choose", asked)
+    for module in (chunk_runner, group, preparation):
         monkeypatch.setattr(module, "playing_on", lambda _: playing_on("gpu"))
     monkeypatch.setattr(fused_round, "TYPES", ("float32", "float64"))
     jax.clear_caches()
@@ -245,9 +249,7 @@ def suitable(algorithm: Any, **more: Any) -> bool:
     ahead = more.pop("ahead", False)
     with playing_on("gpu"):
         ready = prepare(problem, algorithm, fb.gossip.max_degree(network), 1, 0, **more)
-        return fused_round.suitable(
-            ready.algorithm, ready.stages, problem, ahead, ready.carry.state
-        )
+        return Kernels().supports(replace(ready.plan, ahead=ahead)) is None
 
 
 def test_which_algorithms_are_played_so() -> None:
@@ -289,7 +291,7 @@ def test_no_batch_and_not_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any) -> bool:
         raise AssertionError("a CPU has no such kernels")
 
-    monkeypatch.setattr(chunk_runner, "suitable", asked)
+    monkeypatch.setattr(fused_round, "triton_takes_round", asked)
     game(fb.FedExp3(), fb.networks.grid(3, 3), 1)
 
 
@@ -315,7 +317,8 @@ def test_an_accelerator_can_be_given_the_kernels(
     """Made for CUDA, which needs none: a function that Triton does not know is refused here."""
     algorithm, network = fb.algorithms.REGISTRY[name](), fb.networks.grid(17, 17)
     problem, gossip = coins(network), fb.gossip.max_degree(network)
-    monkeypatch.setattr(preparation, "playing_on", lambda _: playing_on("gpu"))
+    for module in (group, preparation):
+        monkeypatch.setattr(module, "playing_on", lambda _: playing_on("gpu"))
     with playing_on("gpu"):
         ready = prepare(problem, algorithm, gossip, 2, 0)
 

@@ -18,17 +18,19 @@ from fedbandits.common import interrupts
 from fedbandits.engine import chunk_runner, chunk_sizes, group, pytrees
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.devices import spread
-from fedbandits.engine.executors import chunk as rounds
-from fedbandits.engine.executors import tiled_round
+from fedbandits.engine.executors import choice, tiled_round
+from fedbandits.engine.executors.choice import Choice
+from fedbandits.engine.executors.program import Chunk
 from fedbandits.engine.executors.tiled_round import (
     MOST,
     agents_in_cache,
     losses_of_round,
     round_in_tiles,
-    tile_size,
 )
+from fedbandits.engine.executors.tiles import Tiles
 from fedbandits.engine.group import Group
 from fedbandits.engine.preparation import precision
+from fedbandits.engine.stages import round as rounds
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
 from tests.engine.simulations import prepare, simulate_each
@@ -187,7 +189,7 @@ def _at_once(game: Group) -> Any:
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
         algorithm, conditions, problem = told
-        uniforms = rounds.draw_uniforms(algorithm, conditions, 7, t, runs, AGENTS, "float64")
+        uniforms = rounds.draw_uniforms(algorithm, conditions, 7, t, (runs, AGENTS), "float64")
         losses = problem.losses(t).T.astype("float64")
         state, play = rounds.play_round(algorithm, conditions, state, losses, uniforms, t)
         return state, play.action, expectation(play.p, losses.mean(axis=1))
@@ -217,16 +219,19 @@ def test_a_simulation_is_the_same(
     """In all that is recorded of it, to 1e-12, one game or several together."""
     found: list[int | None] = []
 
-    def spied(*told: Any) -> int | None:
-        found.append(tile_size(*told))
-        return found[-1]
+    choose = choice.choose
+
+    def spied(*told: Any) -> Choice:
+        chosen = choose(*told)
+        found.append(tile_of(chosen.executor))
+        return chosen
 
     def datasets() -> list[Any]:
         algorithms = [fb.FedExp3(rate) for rate in rates]
         played = simulate_each(coins(), algorithms, gossip, runs=2, dtype="float64")
         return [result.dataset for result in played]
 
-    monkeypatch.setattr(chunk_runner, "tile_size", spied)
+    monkeypatch.setattr(group, "choose", spied)
     in_tiles = datasets()
     monkeypatch.setattr(tiled_round, "LEAST", 2**40)
     at_once = datasets()
@@ -265,8 +270,8 @@ def test_resumed_is_bit_identical(
     played: list[int | None] = []
 
     def watched(*how: Any, large: bool) -> Any:
-        def play(*told: Any, chunk: rounds.Chunk) -> Any:
-            played.append(chunk.tile)
+        def play(*told: Any, chunk: Chunk) -> Any:
+            played.append(tile_of(chunk.executor))
             return compiled(*how, large=large)(*told, chunk=chunk)
 
         return play
@@ -288,9 +293,9 @@ def test_a_program_has_two_rounds_of_many_agents_only_in_tiles(
     """Played at once they would take more memory."""
     played: list[tuple[int | None, int]] = []
 
-    def spied(*told: Any) -> rounds.Chunk:
-        chunk = rounds.Chunk(*told)
-        played.append((chunk.tile, chunk.rounds))
+    def spied(*told: Any) -> Chunk:
+        chunk = Chunk(*told)
+        played.append((tile_of(chunk.executor), chunk.rounds))
         return chunk
 
     monkeypatch.setattr(chunk_runner, "Chunk", spied)
@@ -404,4 +409,9 @@ def _tile(
     **told: Any,
 ) -> int | None:
     game = prepare(problem, algorithm, gossip, runs, 7, **told)
-    return tile_size(game.algorithm, game.stages, problem, game.carry, game.where, 1)
+    return tile_of(game.choice.executor)
+
+
+def tile_of(executor: Any) -> int | None:
+    """Return the agents of a tile; None for another executor."""
+    return executor.tile if isinstance(executor, Tiles) else None

@@ -43,6 +43,7 @@ class Group:
         records: the records to fill, one for each simulation.
         snapshots: the snapshots to fill, one for each simulation; empty if none are recorded.
         sent: the bytes of each leaf of one agent's message.
+        executor: the name of the executor to use; None for the fastest one.
     """
 
     simulations: tuple[Simulation, ...]
@@ -56,6 +57,7 @@ class Group:
     records: tuple[Record, ...]
     snapshots: tuple[Snapshots, ...]
     sent: dict[str, int]
+    executor: str | None = None
 
     @property
     def first(self) -> Simulation:
@@ -70,22 +72,31 @@ class Group:
         return each[0] if self.over is None else {"batch": each}
 
     @cached_property
+    def plan(self) -> Plan:
+        """What executors compare with what they can play."""
+        first = self.first
+        with playing_on(self.where.platform):
+            return Plan(
+                first.problem,
+                first.ready,
+                self.stages,
+                self.carry.state,
+                self.where,
+                len(self.simulations),
+                self.over,
+                chunking(first.problem, *self._sizes).ahead,
+            )
+
+    @cached_property
     def choice(self) -> Choice:
         """The executor that plays the group, and why no faster one does."""
         with playing_on(self.where.platform):
-            first, ahead = self.first, chunking(self.first.problem, *self._sizes).ahead
-            return choose(
-                Plan(
-                    first.problem,
-                    first.ready,
-                    self.stages,
-                    self.carry.state,
-                    self.where,
-                    len(self.simulations),
-                    self.over,
-                    ahead,
-                )
-            )
+            return choose(self.plan, self.executor)
+
+    def describe(self) -> dict[str, Any]:
+        """Return how the group is played, as plain data: float32 may round by it."""
+        where = {"platform": self.where.platform, **dict(self.where.mesh.shape)}
+        return {**self.choice.describe(), "devices": where, "simulations": len(self.simulations)}
 
     @cached_property
     def chunks(self) -> Chunking:

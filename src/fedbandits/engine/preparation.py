@@ -87,6 +87,7 @@ def prepare(
         records=tuple(_record(each) for each in simulations),
         snapshots=tuple(each for each in snapshots if each is not None),
         sent=sent,
+        executor=options.executor,
     )
 
 

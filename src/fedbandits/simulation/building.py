@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ def build_result(
     recommended: np.ndarray[Any, Any],
     sent: Communication,
     snapshots: Snapshots | None = None,
+    played: Mapping[str, Any] | None = None,
 ) -> Result:
     """Return the result of a simulation from a full record.
 
@@ -33,6 +35,7 @@ def build_result(
         recommended: the arm that each agent would most likely play next, `[R, N]`.
         sent: messages and bytes.
         snapshots: the snapshots of every agent, if any.
+        played: how the engine played it: executor, devices, group.
     """
     problem, gossip = simulation.problem, simulation.gossip
     agent_names = problem.agent_names or (gossip and gossip.network.names) or None
@@ -76,6 +79,7 @@ def build_result(
             "config": json.dumps(simulation.describe()),
             "communication": json.dumps(sent._asdict()),
             "against": "current",
+            **({} if played is None else {"played": json.dumps(played)}),
         },
     )
     return Result(data, gossip)  # type: ignore[arg-type]

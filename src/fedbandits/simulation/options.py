@@ -55,6 +55,7 @@ class Options:
         progress: show a progress bar; None for terminals only.
         record: `agents` keeps snapshots of every agent.
         callback: called with a `Milestone` after each chunk.
+        executor: the name of the executor to use; None for the fastest one.
     """
 
     devices: int | Sequence[jax.Device] | None = None
@@ -63,6 +64,7 @@ class Options:
     progress: bool | None = None
     record: Recorded = None
     callback: Callback | None = None
+    executor: str | None = None
 
     def __post_init__(self) -> None:
         if self.record not in (None, "agents"):

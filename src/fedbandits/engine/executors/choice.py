@@ -86,13 +86,22 @@ class Choice(NamedTuple):
         return f"played by the {self.executor.name} executor{reasons}"
 
 
-def choose(plan: Plan) -> Choice:
-    """Return the fastest executor that supports a plan."""
+EXECUTORS: tuple[Kernels | Tiles | Plain, ...] = (Kernels(), Tiles(), Plain())
+"""The executors, the fastest one first."""
+
+
+def choose(plan: Plan, wanted: str | None = None) -> Choice:
+    """Return the fastest executor that supports a plan, or the one that is wanted."""
+    names = [executor.name for executor in EXECUTORS]
+    if wanted not in (None, *names):
+        raise ValueError(f"executor must be one of {', '.join(names)}, not {wanted!r}")
     reasons: dict[str, str] = {}
-    for executor in (Kernels(), Tiles()):
+    for executor in EXECUTORS:
+        if wanted not in (None, executor.name):
+            reasons[executor.name] = f"{wanted} was asked for"
+            continue
         reason = executor.supports(plan)
         if reason is None:
-            chosen = executor.fitted(plan) if isinstance(executor, Tiles) else executor
-            return Choice(chosen, reasons)
+            return Choice(executor.fitted(plan), reasons)
         reasons[executor.name] = reason
-    return Choice(Plain(), reasons)
+    raise ValueError(f"the {wanted} executor cannot play this: {reasons[str(wanted)]}")

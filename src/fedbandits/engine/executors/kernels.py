@@ -78,9 +78,13 @@ class Kernels:
             return None
         return f"Triton cannot compile {plan.kind}"
 
+    def fitted(self, plan: Plan) -> Kernels:  # noqa: ARG002
+        """Return the executor for a plan that it supports."""
+        return self
+
     def stretch(self, program: Program, before: Before, now: Stretch) -> tuple[Before, Curves]:
         """Play a stretch of rounds."""
-        (state, excess, memory), times, dtype = before[0], now.times, before[0].excess.dtype
+        (state, _, memory), times, dtype = before[0], now.times, before[0].excess.dtype
         algorithm, stages = program.algorithm, program.stages
         known = program.losses_ahead(now, dtype)
         stretch = kernel_round.stretch_of(

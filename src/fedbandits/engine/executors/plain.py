@@ -31,9 +31,13 @@ class Plain:
     def supports(self, plan: Plan) -> None:
         """Return None: every plan is supported."""
 
+    def fitted(self, plan: Plan) -> Plain:  # noqa: ARG002
+        """Return the executor for a plan that it supports."""
+        return self
+
     def stretch(self, program: Program, before: Before, now: Stretch) -> tuple[Before, Curves]:
         """Play a stretch; what is known before it is drawn for all of its rounds at once."""
-        (state, excess, memory), times, dtype = before[0], now.times, before[0].excess.dtype
+        (state, _, memory), times, dtype = before[0], now.times, before[0].excess.dtype
         uniforms = jax.vmap(
             lambda t: draw_uniforms(
                 program.algorithm, program.stages, program.seed, t, program.shape, dtype

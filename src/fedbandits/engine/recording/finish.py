@@ -42,7 +42,7 @@ def finish(group: Group, place: int, state: Any) -> Result:
     for totals in by_agent:
         totals[..., list(group.stages.excluded)] = np.nan  # they have no regret
     sent = communication(simulation.gossip, simulation.ready, group.sent)
-    return build_result(simulation, record, recommended, sent, snapshots)
+    return build_result(simulation, record, recommended, sent, snapshots, group.describe())
 
 
 def _recommended(group: Group, simulation: Simulation, state: Any) -> np.ndarray[Any, Any]:
