@@ -122,7 +122,7 @@ def test_files_are_relative_to_the_configuration(
 
     (tmp_path / "data").mkdir()
     rows = ["time,agent,arm,loss"]
-    rows += [f"{t},{v},{i},0.5" for t in (1, 2) for v in "abc" for i in "xy"]
+    rows += [f"{t},{v},{i},0.5" for t in (1, 2) for v in "012" for i in "xy"]
     (tmp_path / "data" / "losses.csv").write_text("\n".join(rows))
     nx.write_graphml(nx.cycle_graph(3), tmp_path / "data" / "ring.graphml")
     text = '[problem]\nname = "from_table"\ntable = "data/losses.csv"\n'

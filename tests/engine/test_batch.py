@@ -65,9 +65,15 @@ def test_a_batch_compiles_once_and_asks_for_losses_once() -> None:
     assert compilations() == before + 1
 
 
-def test_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="of one kind"):
-        simulate_each(PROBLEM, [fb.Exp3(0.1), fb.Uniform()], runs=2)
+@pytest.mark.slow
+def test_several_kinds_are_played_in_groups() -> None:
+    """Each kind by a program of its own, and results in the order of the simulations."""
+    algorithms = [fb.Exp3(0.1), fb.Uniform(), fb.Exp3(0.2)]
+    together = simulate_each(PROBLEM, algorithms, runs=2, dtype="float64")
+    for algorithm, result in zip(algorithms, together, strict=True):
+        alone = fb.simulate(PROBLEM, algorithm, runs=2, dtype="float64")
+        assert result.config == alone.config
+        np.testing.assert_allclose(result.dataset["regret"], alone.dataset["regret"], rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -12,14 +12,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks, streams
 from fedbandits.simulation.condition import Condition
-
-if TYPE_CHECKING:
-    from fedbandits.simulation.simulation import Simulation
 
 BITS = 23
 """Of a uniform number of the simulator in float32; those of float64 have more."""
@@ -73,7 +70,7 @@ class RandomisedResponse(Condition):
             )
         return privacy
 
-    def bind(self, simulation: Simulation) -> RandomisedResponse:
+    def bind(self, simulation: Any) -> RandomisedResponse:
         """Return the condition; reject algorithms that see more than a bit can hide."""
         if simulation.algorithm.feedback == "full":
             raise ValueError(

@@ -7,14 +7,9 @@ not override out of the compiled program, so a plain round pays for none of them
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from fedbandits.arrays import Array
-
-if TYPE_CHECKING:
-    from fedbandits.algorithms.base import AnyAlgorithm, Leaf
-
-    from .simulation import Simulation
 
 HOOKS = ("draw", "outgoing", "feedback", "learned", "excluded")
 """The methods of a condition that the engine calls in a round."""
@@ -32,8 +27,8 @@ class Condition:
 
     name: ClassVar[str]
 
-    def bind(self, simulation: Simulation) -> Self:  # noqa: ARG002
-        """Return the condition for this simulation; reject simulations that it does not fit."""
+    def bind(self, simulation: Any) -> Self:  # noqa: ARG002
+        """Return the condition for a `Simulation`; reject simulations that it does not fit."""
         return self
 
     def check_messages(self, message: Mapping[str, Array]) -> None:
@@ -53,8 +48,8 @@ class Condition:
             dtype: the type of the state.
         """
 
-    def outgoing(self, leaf: Leaf, message: Array, t: Array) -> Array:  # noqa: ARG002
-        """Return what agents send of a leaf whose true value is `message`, `[M, R, N]`."""
+    def outgoing(self, leaf: Any, message: Array, t: Array) -> Array:  # noqa: ARG002
+        """Return what agents send of a `Leaf` whose true value is `message`, `[M, R, N]`."""
         return message
 
     def feedback(self, loss: Array, drawn: Any) -> Array:  # noqa: ARG002
@@ -63,7 +58,7 @@ class Condition:
 
     def learned(
         self,
-        algorithm: AnyAlgorithm,  # noqa: ARG002
+        algorithm: Any,  # noqa: ARG002
         heard: Any,  # noqa: ARG002
         after: Any,
         drawn: Any,  # noqa: ARG002

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .choice import Plan
 
 _HOOKS = frozenset({"outgoing", "excluded"})
-"""Hooks that rounds with known losses are played with: XLA combines the messages before a kernel."""
+"""Hooks that kernels allow if losses are known: XLA then combines messages before the kernel."""
 
 
 @dataclass(frozen=True)
