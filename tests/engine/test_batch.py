@@ -68,7 +68,7 @@ def test_a_batch_compiles_once_and_asks_for_losses_once() -> None:
 @pytest.mark.slow
 def test_several_kinds_are_played_in_groups() -> None:
     """Each kind by a program of its own, and results in the order of the simulations."""
-    algorithms = [fb.Exp3(0.1), fb.Uniform(), fb.Exp3(0.2)]
+    algorithms: list[Any] = [fb.Exp3(0.1), fb.Uniform(), fb.Exp3(0.2)]
     together = simulate_each(PROBLEM, algorithms, runs=2, dtype="float64")
     for algorithm, result in zip(algorithms, together, strict=True):
         alone = fb.simulate(PROBLEM, algorithm, runs=2, dtype="float64")
