@@ -2,8 +2,7 @@
 
 16 edges, each with its own traffic, on a 4 × 4 grid, and seven policies. FedExp3's edges gossip.
 Exp3's edges are alone, and may vote in the end on their recommendations. For comparison, edges that
-know all of their own traffic vote too. The losses are those of `fb.problems.cdn()`, the same for
-all.
+know all of their own traffic vote too. All face the losses of `fb.problems.cdn()`.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ from scipy.stats import binomtest
 import fedbandits as fb
 from fedbandits.common.statistics import Interval, interval
 from fedbandits.paper.intervals import Floats, with_half
-from fedbandits.paper.section import Options, Picture, Section, Table
+from fedbandits.paper.pictures import Picture, plain_panel
+from fedbandits.paper.section import Options, Section, Table
 from fedbandits.problems.cdn import EdgeTraffic
 from fedbandits.results.plots import COLOURS
-
-from .panels import plain_panel
 
 ROWS = COLS = 4
 RUNS, QUICK = 1000, 4
@@ -134,11 +132,10 @@ def reproduce(options: Options) -> Section:
     """Play, count and write; `cdn` as .png, .pdf and .svg, and `cdn.csv`."""
     problem, runs = fb.problems.cdn(), options.runs or (QUICK if options.quick else RUNS)
     gossip, players = fb.gossip.metropolis(network()), (fb.FedExp3(), fb.Exp3())
-    section = Section(
+    section = options.section(
         "cdn",
         "One eviction policy for a whole CDN",
-        options.command("cdn"),
-        settings={
+        {
             "losses": f"fb.problems.cdn(): N = {problem.agents} edges, K = {problem.arms} "
             f"policies, T = {problem.horizon:,} rounds of {problem.requests} requests to an edge",
             "network": f"{gossip.network.name}, gossip metropolis",

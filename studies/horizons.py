@@ -1,7 +1,7 @@
 """Growth in T, ours: the theorems of FedExp3, T^(2/3), and of BlockGossip, T^(1/2), measured.
 
-The networks are those of the lower bounds that mix slowest, at horizons with γ_T < 1, where
-FedExp3's theorem applies. Losses are the paper's with two arms, activated_bernoulli(N, 2, T). An
+The networks of the lower bounds that mix slowest, at horizons with γ_T < 1, where FedExp3's
+theorem applies. Losses are the paper's with two arms, activated_bernoulli(N, 2, T). An
 agent that knew the best arm would lose nothing, so regret here is the cost of the algorithms'
 tuning: exploration costs T^(2/3), a learning rate of 1/sqrt(T) costs T^(1/2). Each horizon has its
 own simulation with its own constants; algorithms without a horizon play once, to the longest. All
@@ -25,9 +25,10 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.common.statistics import Interval, interval
 from fedbandits.engine import several_draws
 from fedbandits.paper.cells import in_threads
-from fedbandits.paper.intervals import Floats, error_bars, exponent, span
-from fedbandits.paper.section import Options, Picture, Section, Table
-from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+from fedbandits.paper.intervals import Floats, exponent, span
+from fedbandits.paper.pictures import Picture, draw_points, finished
+from fedbandits.paper.section import Options, Section, Table
+from fedbandits.results.plots import new_axes, plain_log
 
 ARMS = 2
 EARLY, OFTEN, SELDOM = 5000, 50, 500
@@ -100,7 +101,7 @@ class Crossover(NamedTuple):
     Attributes:
         theorem: first round from which on it is better than with the theorem's schedule; None if
             it is not up to the longest horizon.
-        worse: the last round at which it is worse than that; None if there is none.
+        worse: the last round at which it is worse than that; None without such a round.
         default: first round from which on it is better than FedExp3(); None likewise.
     """
 
@@ -116,11 +117,10 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     """
     sizes = sizes or (QUICK if options.quick else FULL)
     draws, horizons = options.runs or sizes.draws, sizes.horizons
-    section = Section(
+    section = options.section(
         "horizons",
         "Growth in T, ours: FedExp3 and BlockGossip",
-        options.command("horizons"),
-        settings={
+        {
             "losses": f"activated_bernoulli(N, {ARMS}, T); gossip max_degree",
             "horizons": f"{', '.join(f'{t:,}' for t in horizons)}, where FedExp3's γ_T < 1",
             "draws": f"{draws} of the losses, seeds from {options.seed * draws}, each with its own "
@@ -416,15 +416,11 @@ def draw(played: Played, exponents: pd.DataFrame) -> Figure:
     ].set_index("algorithm")["exponent"]
     times = np.array(played.horizons, float)
     for i, (name, regret) in enumerate(played.regret.items()):
-        points = error_bars([interval(values) for values in regret])
-        label = f"{name}, {here[name]:.2f}"
-        ax.errorbar(times, *points, fmt="osD^v"[i] + "-", ms=4, color=COLOURS[i], label=label)
+        found = [interval(values) for values in regret]
+        draw_points(ax, times, found, i, f"{name}, {here[name]:.2f}")
     start = played.regret[BLOCK][0].mean()
     for power in (1 / 2, 2 / 3, 1):
         ax.plot(times, start * (times / times[0]) ** power, ":", color="0.6", linewidth=1)
     plain_log(ax)
-    ax.set_xlabel("T")
-    ax.set_ylabel("cumulative regret\nof the mean agent")
-    ax.set_title(f"{played.network}, {ARMS} arms", fontsize="medium")
-    legend_below(ax)
-    return figure_of(ax)
+    title = f"{played.network}, {ARMS} arms"
+    return finished(ax, "T", "cumulative regret\nof the mean agent", title)

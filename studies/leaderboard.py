@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.paper.cells import KeptCells, forget_cells, in_threads, kept_cells
-from fedbandits.paper.intervals import error_bars
-from fedbandits.paper.section import Options, Picture, Section, Table, versions
-from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+from fedbandits.paper.pictures import Picture, error_bars, finished
+from fedbandits.paper.section import Options, Section, Table, versions
+from fedbandits.results.plots import COLOURS, new_axes, plain_log
 from fedbandits.tuning import choose
 
 from . import suite
@@ -106,7 +106,7 @@ def reproduce(
 
     Args:
         options: of the command.
-        sizes: by default those of the options.
+        sizes: of the board; by default `FULL`, or `QUICK` with the option `quick`.
         algorithms: by default all.
     """
     sizes = sizes or (QUICK if options.quick else FULL)
@@ -115,11 +115,10 @@ def reproduce(
     runs, chosen, every = options.runs or cases.runs, suite.families(cases), suite.networks(cases)
     networks = {name: every[name] for name in sizes.networks}
     seeds = suite.fresh_seeds(options.seed, runs)
-    section = Section(
+    section = options.section(
         "leaderboard",
         "The leaderboard: every algorithm on the suite",
-        options.command("leaderboard"),
-        settings={
+        {
             "cases": f"{', '.join(chosen)} on {', '.join(networks)}, as in the suite: "
             f"N = {cases.agents}, K = {cases.arms}, T = {cases.horizon}, gossip max_degree",
             "tuned": f"the best of at most {tuning.budget} candidates for each algorithm and case, "
@@ -218,12 +217,12 @@ def tuned(
 
 
 def stationary(entry: Entry) -> bool:
-    """Whether the family is one of 1 to 4."""
+    """Return whether the family is one of 1 to 4."""
     return suite.families()[entry.family].stationary
 
 
 def adversarial(entry: Entry) -> bool:
-    """Whether the family is 5 or 6."""
+    """Return whether the family is 5 or 6."""
     return not stationary(entry)
 
 
@@ -355,18 +354,13 @@ def draw(entries: list[Entry]) -> Figure:
         found = {y: share(each) for y, each in enumerate(chosen) if each}
         shown = {y: share for y, share in found.items() if share.mean > 0}
         mean, bars = error_bars([*shown.values()])
-        ax.errorbar(
-            100 * mean,
-            [y + 0.12 * (1 - 2 * i) for y in shown],
-            xerr=100 * bars,
-            fmt="os"[i],
-            ms=4,
-            color=COLOURS[i],
-            mfc=(COLOURS[i], "white")[i],
-            label=("default", "tuned for each case")[i],
+        places = [y + 0.12 * (1 - 2 * i) for y in shown]
+        style: dict[str, Any] = (
+            {"fmt": "s", "mfc": "white", "label": "tuned for each case"}
+            if setting == TUNED
+            else {"fmt": "o", "label": "default"}
         )
+        ax.errorbar(100 * mean, places, xerr=100 * bars, ms=4, color=COLOURS[i], **style)
     plain_log(ax, y=False)
     ax.set_yticks(range(len(names)), names)
-    ax.set_xlabel("regret on families 1 to 4, % of uniform play's")
-    legend_below(ax)
-    return figure_of(ax)
+    return finished(ax, "regret on families 1 to 4, % of uniform play's", "")

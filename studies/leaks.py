@@ -19,12 +19,12 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.common.statistics import Interval, interval
 from fedbandits.paper.cells import in_threads
-from fedbandits.paper.intervals import Floats, error_bars, with_half
-from fedbandits.paper.section import Options, Picture, Section, Table
+from fedbandits.paper.intervals import Floats, with_half
+from fedbandits.paper.pictures import Picture, error_bars, legend_under, new_panels
+from fedbandits.paper.section import Options, Section, Table
 from fedbandits.results.plots import COLOURS
 
 from .entries import Sizes
-from .panels import legend_under, new_panels
 
 COINS, GRADED = "coins", "graded"
 SHOWN = "FedExp3"
@@ -78,11 +78,10 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     `options.runs` are the draws.
     """
     sizes = (sizes or (QUICK if options.quick else FULL)).with_options(options)
-    section = Section(
+    section = options.section(
         "leaks",
         "What neighbours learn from messages",
-        options.command("leaks"),
-        settings={
+        {
             "losses": f"K = {sizes.arms}, T = {sizes.horizon:,}; {COINS}: 0 or 1, with means from "
             f"0.3 to 0.7; {GRADED}: between 0.05 and 0.95, with the same means",
             "networks": "; ".join(

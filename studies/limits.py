@@ -60,11 +60,10 @@ Found = Mapping[tuple[str, float, bool], Floats]
 def reproduce(options: Options) -> Section:
     """Rehearse and tabulate. `options.runs` are the draws of the losses."""
     sizes = (QUICK if options.quick else FULL).with_options(options)
-    section = Section(
+    section = options.section(
         "limits",
         "Live: the limit of clipped gossip",
-        options.command("limits"),
-        settings={
+        {
             "losses": f"bernoulli, means {', '.join(map(str, MEANS))}, the same for all agents",
             "algorithm": "FedExp3 with its default rates, metropolis weights",
             "sizes": f"T = {sizes.horizon:,} choices of each agent",

@@ -20,9 +20,10 @@ import fedbandits as fb
 from fedbandits.common.statistics import Interval, interval
 from fedbandits.paper.cells import in_threads
 from fedbandits.paper.figure1 import EXPLORATION, LEARNING_RATE
-from fedbandits.paper.intervals import error_bars, span, with_half
-from fedbandits.paper.section import Options, Picture, Section, Table
-from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes
+from fedbandits.paper.intervals import span, with_half
+from fedbandits.paper.pictures import Picture, draw_points, finished
+from fedbandits.paper.section import Options, Section, Table
+from fedbandits.results.plots import new_axes
 
 from .ratios import mean_ratio
 
@@ -74,11 +75,10 @@ def reproduce(options: Options) -> Section:
     """
     sizes = QUICK if options.quick else FULL
     sizes = replace(sizes, draws=options.runs or sizes.draws)
-    section = Section(
+    section = options.section(
         "linear",
         "Linear losses: many arms in few dimensions",
-        options.command("linear"),
-        settings={
+        {
             "problem": f"linear({AGENTS}, K, {sizes.horizon}, dimension={DIMENSION}), "
             f"{sizes.draws} draws of actions and losses, seeds {options.seed * sizes.draws} on; "
             f"of {max(sizes.arms):,} actions the best comes first, and every K has the first K",
@@ -280,16 +280,11 @@ def draw_arms(points: pd.DataFrame) -> Figure:
         if name == UNIFORM:
             ax.plot(rows["arms"], rows["mean"], "k:", label=name)
             continue
-        found = error_bars(rows[["mean", "low", "high"]])
-        style = "osD^"[i] + "-"
-        ax.errorbar(rows["arms"], *found, fmt=style, ms=4, color=COLOURS[i], label=name)
+        draw_points(ax, rows["arms"], rows[["mean", "low", "high"]], i, str(name))
     ax.set_xscale("log")
     arms = sorted(points["arms"].unique())
     ax.set_xticks(arms, [f"{k:,}" for k in arms])
     ax.minorticks_off()
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("number of arms K")
-    ax.set_ylabel("cumulative regret")
-    ax.set_title(f"{ROWS} × {COLS} grid, T = {points['time'].iloc[0]:,}", fontsize="medium")
-    legend_below(ax)
-    return figure_of(ax)
+    title = f"{ROWS} × {COLS} grid, T = {points['time'].iloc[0]:,}"
+    return finished(ax, "number of arms K", "cumulative regret", title)

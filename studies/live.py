@@ -19,12 +19,12 @@ import fedbandits as fb
 from fedbandits.common.statistics import Interval, interval
 from fedbandits.live import Away, Faults, Federation, Partition
 from fedbandits.live.rehearsal.rehearsal import Rehearsal, rehearse_all
-from fedbandits.paper.intervals import Floats, error_bars, span, with_half
-from fedbandits.paper.section import Options, Picture, Section, Table
+from fedbandits.paper.intervals import Floats, span, with_half
+from fedbandits.paper.pictures import Picture, error_bars, legend_under, new_panels
+from fedbandits.paper.section import Options, Section, Table
 from fedbandits.results.plots import COLOURS
 
 from .entries import Sizes
-from .panels import legend_under, new_panels
 from .ratios import mean_ratio
 from .suite import moderate
 
@@ -52,11 +52,10 @@ def reproduce(options: Options) -> Section:
     """
     sizes = (QUICK if options.quick else FULL).with_options(options)
     federation = federation_of(sizes, fb.FedExp3())
-    section = Section(
+    section = options.section(
         "live",
         "Live: regret under faults",
-        options.command("live"),
-        settings={
+        {
             "sizes": f"N = {sizes.agents} on a grid({sizes.side}, {sizes.side}), K = {sizes.arms}, "
             f"T = {sizes.horizon:,}; gossip metropolis, every {federation.gossip_period:g} rounds",
             "losses": "; ".join(f"{name}: {what}" for name, (what, _) in families(sizes).items()),

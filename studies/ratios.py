@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedbandits.common.statistics import Interval
-from fedbandits.paper.intervals import resamples
-
-Floats = npt.NDArray[np.float64]
+from fedbandits.paper.intervals import Floats, resamples, span
 
 Pair = tuple[Floats, Floats]
 """Two regrets in each draw, the numerator and the denominator."""
@@ -66,7 +64,14 @@ def mean_ratio(pairs: Sequence[Pair], worst: bool = False) -> Interval:
     return Interval(float(value), float(low), float(high))
 
 
+def ratio_columns(
+    head: str, of: Callable[[Any], Interval]
+) -> list[tuple[str, Callable[[Any], str]]]:
+    """Return two columns of a table: a ratio, and its 95% interval."""
+    return [(head, lambda item: f"{of(item).mean:.2f}"), ("95%", lambda item: span(*of(item)[1:]))]
+
+
 def _weights(draws: int) -> Floats:
-    """Return the weight of each draw, `[1 + B, D]`: even, then as often as it is resampled."""
+    """Return weights of the draws, `[1 + B, D]`: all equal, then those of bootstrap samples."""
     again = [(resamples(draws) == draw).mean(axis=1) for draw in range(draws)]
     return np.vstack([np.full(draws, 1 / draws), np.column_stack(again)])

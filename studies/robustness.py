@@ -18,13 +18,12 @@ from matplotlib.figure import Figure
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.paper.cells import in_threads
-from fedbandits.paper.intervals import error_bars
-from fedbandits.paper.section import Options, Picture, Section, Table
+from fedbandits.paper.pictures import Picture, error_bars, new_panels
+from fedbandits.paper.section import Options, Section, Table
 from fedbandits.results.plots import COLOURS
 
 from .entries import Entry, Sizes, Where, everywhere, percent, ranked, select, share
 from .leaderboard import players
-from .panels import new_panels
 
 LEFT_OUT = ("LinearBlockGossip", "TrackingFedExp3")
 """Algorithms left out: arms here are no vectors; some messages of the tracker are not about arms,
@@ -131,17 +130,17 @@ def blurred(case: Case, algorithm: AnyAlgorithm, draws: int) -> fb.Result:
 
 
 def floods_nothing(algorithm: AnyAlgorithm) -> bool:
-    """Whether no leaf is flooded: `simulate` rejects floods over bad links."""
+    """Return whether no leaf is flooded: `simulate` rejects floods over bad links."""
     return all(leaf.combine != "flood" for leaf in algorithm.leaves.values())
 
 
 def sends(algorithm: AnyAlgorithm) -> bool:
-    """Whether agents send messages, and so can lie."""
+    """Return whether agents send messages, and so can lie."""
     return bool(algorithm.leaves)
 
 
 def sees_one_loss(algorithm: AnyAlgorithm) -> bool:
-    """Whether agents see one loss, which one bit can replace."""
+    """Return whether agents see one loss, which one bit can replace."""
     return algorithm.feedback == "bandit"
 
 
@@ -201,11 +200,10 @@ def reproduce(
     algorithms = algorithms or players(LEFT_OUT)
     met = cases(sizes, options.seed)
     losses, networks = (", ".join(dict.fromkeys(name[i] for name in met)) for i in (0, 1))
-    section = Section(
+    section = options.section(
         "robustness",
         "Bad links, liars, noise and watchers: every algorithm",
-        options.command("robustness"),
-        settings={
+        {
             "sizes": f"N = {sizes.agents}, K = {sizes.arms}, T = {sizes.horizon:,}; "
             f"losses {losses}, on {networks}; gossip max_degree; algorithms with their defaults",
             **{name: condition.what for name, condition in CONDITIONS.items()},

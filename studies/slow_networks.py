@@ -19,10 +19,12 @@ from fedbandits.engine import several_draws
 from fedbandits.gossip.scatter import scatter
 from fedbandits.paper.cells import KeptCells, in_threads
 from fedbandits.paper.figure1 import EXPLORATION
-from fedbandits.paper.intervals import Floats, error_bars, exponent, span
-from fedbandits.paper.section import Options, Picture, Section, Table
-from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+from fedbandits.paper.intervals import Floats, exponent, span
+from fedbandits.paper.pictures import Picture, draw_points, finished
+from fedbandits.paper.section import Options, Section, Table
+from fedbandits.results.plots import new_axes, plain_log
 
+from .ratios import ratio_columns
 from .suite import BEST, DEFAULT, Case, Seeds, Sizes, networks, play_case, ratio
 
 SMALL_LOSS = "small_loss"
@@ -166,16 +168,10 @@ def draw_prices(prices: list[Price]) -> Figure:
     ax = new_axes()
     order = list(dict.fromkeys(price.network for price in prices))
     for price in prices:
-        i = order.index(price.network)
-        ax.errorbar(
-            price.rates,
-            *error_bars([interval(costs) for costs in price.costs]),
-            fmt=f"-{'os^'[i]}",
-            ms=4,
-            color=COLOURS[i],
-            mfc=COLOURS[i] if price.spread else "white",
-            label=f"{price.network}, {'disagree' if price.spread else 'agree'}",
-        )
+        found = [interval(costs) for costs in price.costs]
+        label = f"{price.network}, {'disagree' if price.spread else 'agree'}"
+        hollow = {} if price.spread else {"mfc": "white"}
+        draw_points(ax, price.rates, found, order.index(price.network), label, **hollow)
     lowest = min(price.costs[0].mean() for price in prices)
     style: dict[str, Any] = {"va": "center", "color": "0.4", "fontsize": "small"}
     for power, name in ((1, "rate"), (2, "rate²")):
@@ -185,10 +181,7 @@ def draw_prices(prices: list[Price]) -> Figure:
     plain_log(ax)
     ax.set_xticks(RATES, [f"{rate:.2g}" for rate in RATES])
     ax.minorticks_off()
-    ax.set_xlabel("constant learning rate")
-    ax.set_ylabel("regret a round")
-    legend_below(ax)
-    return figure_of(ax)
+    return finished(ax, "constant learning rate", "regret a round")
 
 
 def long_table(cases: list[Case]) -> Table:
@@ -200,10 +193,8 @@ def long_table(cases: list[Case]) -> Table:
             ("case", lambda case: f"{case.network}, {case.family}"),
             ("best constant", lambda case: case.chosen),
             ("its regret", lambda case: case.mean(BEST)),
-            (SMALL_LOSS, lambda case: f"{ratio(case, SMALL_LOSS).mean:.2f}"),
-            ("95%", lambda case: span(*ratio(case, SMALL_LOSS)[1:])),
-            (DEFAULT, lambda case: f"{ratio(case, DEFAULT).mean:.2f}"),
-            ("95%", lambda case: span(*ratio(case, DEFAULT)[1:])),
+            *ratio_columns(SMALL_LOSS, lambda case: ratio(case, SMALL_LOSS)),
+            *ratio_columns(DEFAULT, lambda case: ratio(case, DEFAULT)),
             ("default's regret", lambda case: case.mean(DEFAULT)),
         ],
         "Ratios to the regret of the best of 13 constants, chosen for each case on other draws; "

@@ -22,11 +22,12 @@ from fedbandits.common.statistics import Interval, interval
 from fedbandits.engine import several_draws
 from fedbandits.paper.cells import KeptCells, forget_cells, in_threads, kept_cells
 from fedbandits.paper.figure1 import EXPLORATION, LEARNING_RATE
-from fedbandits.paper.intervals import Floats, error_bars, span
-from fedbandits.paper.section import Options, Picture, Section, Table
-from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+from fedbandits.paper.intervals import Floats, span
+from fedbandits.paper.pictures import Picture, draw_points, finished
+from fedbandits.paper.section import Options, Section, Table
+from fedbandits.results.plots import new_axes, plain_log
 
-from .ratios import geometric_mean_ratio
+from .ratios import geometric_mean_ratio, ratio_columns
 
 AUTHORS = "constant 0.1"
 DEFAULT = "default"
@@ -211,11 +212,10 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     sizes = sizes or (QUICK if options.quick else FULL)
     runs, chosen = options.runs or sizes.runs, families(sizes)
     seeds = fresh_seeds(options.seed, runs, sizes.tuning)
-    section = Section(
+    section = options.section(
         "suite",
         "The suite: learning rates that need no tuning",
-        options.command("suite"),
-        settings={
+        {
             "sizes": f"N = {sizes.agents}, K = {sizes.arms}, T = {sizes.horizon}; complete graph, "
             f"grid({sizes.rows}, {sizes.cols}), path, star; gossip max_degree",
             "families": "; ".join(f"{name}: {family.title}" for name, family in chosen.items()),
@@ -358,8 +358,7 @@ def ratio_table(cases: list[Case]) -> Table:
             ("best constant", lambda case: case.chosen),
             ("its regret", lambda case: case.mean(BEST)),
             ("default", lambda case: case.mean(DEFAULT)),
-            ("ratio", lambda case: f"{ratio(case, DEFAULT).mean:.2f}"),
-            ("95%", lambda case: span(*ratio(case, DEFAULT)[1:])),
+            *ratio_columns("ratio", lambda case: ratio(case, DEFAULT)),
             (AUTHORS, lambda case: case.mean(AUTHORS)),
             ("uniform play", lambda case: f"{case.uniform.mean():,.0f}"),
         ],
@@ -444,15 +443,12 @@ def draw(cases: list[Case]) -> Figure:
     stationary = split(cases)[0]
     x = np.arange(len(stationary))
     for i, label in enumerate((DEFAULT, AUTHORS)):
-        points = error_bars([ratio(case, label) for case in stationary])
-        place = x + 0.15 * (2 * i - 1)
-        ax.errorbar(place, *points, fmt="os"[i], ms=4, color=COLOURS[i], label=label)
+        points = [ratio(case, label) for case in stationary]
+        draw_points(ax, x + 0.15 * (2 * i - 1), points, i, label, linestyle="none")
     for goal in (GOAL, GOAL_OF_ONE):
         ax.axhline(goal, color="0.5", ls="--", lw=0.8, zorder=0)
     ax.axhline(1, color="0.3", lw=0.8, zorder=0)
     plain_log(ax, x=False)
     ax.set_xticks(x, [f"{case.family}, {case.network}" for case in stationary], rotation=90)
     ax.tick_params(axis="x", labelsize="x-small")
-    ax.set_ylabel("regret / best constant's")
-    legend_below(ax)
-    return figure_of(ax)
+    return finished(ax, "", "regret / best constant's")

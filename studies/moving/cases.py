@@ -40,7 +40,7 @@ class Case:
 
     @property
     def moves(self) -> bool:
-        """Whether the best arm moves."""
+        """True if the best arm moves."""
         return self.changes is not None or self.parts is not None
 
     @property

@@ -9,10 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedbandits.common.statistics import Interval
-from fedbandits.paper.intervals import error_bars
-from fedbandits.paper.section import Picture
+from fedbandits.paper.pictures import Picture, error_bars, legend_under, new_panels
 from fedbandits.results.plots import COLOURS, plain_log
-from studies.panels import legend_under, new_panels
 
 from .trackers import (
     BEST,

@@ -8,7 +8,7 @@ not used again. Where the best arm stays, a tracker is compared with FedExp3(), 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from fedbandits.paper.intervals import Floats, span
 from fedbandits.paper.section import Options, Section, Table
 from fedbandits.results.dynamic_regret import best_of_parts, best_sequences
 from fedbandits.tuning import play as tuning_play
-from studies.ratios import geometric_mean_ratio
+from studies.ratios import geometric_mean_ratio, ratio_columns
 from studies.suite import Seeds, fresh_seeds
 
 from . import cases as all_cases
@@ -152,11 +152,10 @@ def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
     sizes = sizes or (quick() if options.quick else full())
     sizes = replace(sizes, draws=options.runs or sizes.draws)
     seeds = fresh_seeds(options.seed, sizes.draws, sizes.tuning)
-    section = Section(
+    section = options.section(
         "moving",
         "A best arm that moves: trackers that need no tuning",
-        options.command("moving"),
-        settings={
+        {
             "cases": f"{len(sizes.moving)} with a best arm that moves, {len(sizes.still)} with one "
             "that stays; gossip max_degree",
             "pairs": f"{len(sizes.memories) * len(sizes.rates)} for each moving case, memories "
@@ -283,13 +282,6 @@ def frame(played: Sequence[Played]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "draws", "best_memory", "best_rate"])
 
 
-def _mean_and_limits(
-    head: str, of: Callable[[Any], Interval]
-) -> list[tuple[str, Callable[[Any], str]]]:
-    """Return two columns: a mean, and its 95% interval."""
-    return [(head, lambda item: f"{of(item).mean:.2f}"), ("95%", lambda item: span(*of(item)[1:]))]
-
-
 def verdict_table(moving: Sequence[Played], still: Sequence[Played]) -> Table:
     """Compare every contender with the goals."""
     return Table.of(
@@ -297,10 +289,10 @@ def verdict_table(moving: Sequence[Played], still: Sequence[Played]) -> Table:
         labels(moving),
         [
             ("player", str),
-            *_mean_and_limits("moving", lambda label: ratio(moving, label, BEST)),
+            *ratio_columns("moving", lambda label: ratio(moving, label, BEST)),
             ("largest", lambda label: f"{largest(moving, label, BEST)[0].mean:.2f}"),
-            *_mean_and_limits("staying", lambda label: ratio(still, label, PLAIN)),
-            *_mean_and_limits("largest", lambda label: largest(still, label, PLAIN)[0]),
+            *ratio_columns("staying", lambda label: ratio(still, label, PLAIN)),
+            *ratio_columns("largest", lambda label: largest(still, label, PLAIN)[0]),
         ],
         "Geometric means of ratios of regret, and the largest. Moving: above the best sequence of "
         "arms, over that of the best pair (memory, constant rate) of each case. Staying: above the "
@@ -323,7 +315,7 @@ def moving_table(moving: Sequence[Played]) -> Table:
             (TRACKER, lambda each: each.mean(TRACKER)),
             (PLAIN, lambda each: each.mean(PLAIN)),
             ("uniform play", lambda each: f"{each.uniform.mean():,.0f}"),
-            *_mean_and_limits("ratio", lambda each: ratio([each], TRACKER, BEST)),
+            *ratio_columns("ratio", lambda each: ratio([each], TRACKER, BEST)),
         ],
         "Regret at T above the best sequence of arms with so many changes, or the best arm of each "
         "of so many parts: mean over agents and draws. The best of the pairs (memory in rounds, "
@@ -346,7 +338,7 @@ def still_table(still: Sequence[Played]) -> Table:
             (TRACKER, lambda each: each.mean(TRACKER)),
             ("uniform play", lambda each: f"{each.uniform.mean():,.0f}"),
             ("default / best", lambda each: f"{ratio([each], PLAIN, BEST).mean:.2f}"),
-            *_mean_and_limits("tracker / default", lambda each: ratio([each], TRACKER, PLAIN)),
+            *ratio_columns("tracker / default", lambda each: ratio([each], TRACKER, PLAIN)),
         ],
         "Regret at T above the best arm: mean over agents and draws. The best of the constant "
         "rates was chosen for each case on other draws.",
@@ -401,7 +393,7 @@ def trade(moving: Sequence[Played], still: Sequence[Played]) -> list[str]:
 
 
 def meets_all(moving: Sequence[Played], still: Sequence[Played], label: str) -> bool:
-    """Whether a contender meets the three goals; NaN does not meet a goal."""
+    """Return whether a contender meets the three goals; NaN does not meet a goal."""
     return (
         ratio(moving, label, BEST).mean <= GOAL_MOVING
         and ratio(still, label, PLAIN).mean <= GOAL_STILL
@@ -410,7 +402,7 @@ def meets_all(moving: Sequence[Played], still: Sequence[Played], label: str) -> 
 
 
 def verdict(found: float, goal: float) -> str:
-    """Return whether a goal is met, or by how much it is missed.
+    """Return whether a goal is met, or the amount by which it is missed.
 
     Example:
         >>> verdict(1.2, 1.25), verdict(1.3, 1.25), verdict(math.nan, 1.25)

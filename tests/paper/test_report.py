@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from fedbandits.paper import report
+from fedbandits.paper.pictures import Picture
 from fedbandits.paper.report import write_report
-from fedbandits.paper.section import Picture, Section, Table
+from fedbandits.paper.section import Section, Table
 from fedbandits.results.plots import new_axes
 from tests.chromium import Browser, Tab, needs_chromium
 

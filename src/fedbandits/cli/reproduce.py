@@ -31,9 +31,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Few runs, to check that ev
 def reproduce(
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="PART", help="figure1, figure2 or theory; all three if none is given."
-        ),
+        typer.Argument(metavar="PART", help="figure1, figure2 or theory; by default all three."),
     ] = None,
     runs: Runs = None,
     seed: Seed = 0,

@@ -128,7 +128,7 @@ def cells_folder(options: Options, part: str) -> Path:
 
 
 def forget_cells(options: Options, part: str) -> None:
-    """Remove all kept cells of a part that is done, also those of other commands or code."""
+    """Remove all kept cells of a part that is done, also cells of other commands or code."""
     shutil.rmtree(cells_folder(options, part).parent, ignore_errors=True)
 
 

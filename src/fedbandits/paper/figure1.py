@@ -22,7 +22,8 @@ from fedbandits.common.statistics import ONE_RUN, Interval, interval
 
 from .cells import in_threads
 from .intervals import resamples, span
-from .section import Options, Picture, Section, Table
+from .pictures import Picture, finished
+from .section import Options, Section, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,11 +73,10 @@ def reproduce(options: Options) -> Section:
     """
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
     draws = QUICK_DRAWS if options.quick else DRAWS
-    section = Section(
+    section = options.section(
         "figure1",
         "Figure 1: synthetic losses",
-        options.command("figure1"),
-        settings={
+        {
             "problem": f"activated_bernoulli(agents={AGENTS}, arms={ARMS}, horizon={HORIZON})",
             "algorithm": f"learning_rate={LEARNING_RATE}, exploration={EXPLORATION}",
             "gossip": "max_degree(network, lazy=False): W = I - (D - A)/(1 + d_max)",
@@ -349,7 +349,7 @@ def draw_left(results: Mapping[str, fb.Result]) -> Figure:
 
 def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
     """Draw the nine networks, their line, and the published points as crosses."""
-    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes
+    from fedbandits.results.plots import COLOURS, new_axes
 
     ax = new_axes()
     half = (panel["above_high"] - panel["above_low"]) / 2
@@ -373,7 +373,5 @@ def draw_right(panel: pd.DataFrame, line: Line) -> Figure:
     ax.margins(x=0.08, y=0.08)
     low, high = ax.get_ylim()
     ax.set_ylim(top=high + 0.3 * (high - low))  # room for the names
-    ax.set_xlabel(r"$(1 - \sigma_2(W))^{-1/3}$")
-    ax.set_ylabel(f"cumulative regret at $T = {HORIZON}$,\nmean over agents")
-    legend_below(ax)
-    return figure_of(ax)
+    y = f"cumulative regret at $T = {HORIZON}$,\nmean over agents"
+    return finished(ax, r"$(1 - \sigma_2(W))^{-1/3}$", y)

@@ -6,7 +6,7 @@ network, and (right) RGG(0.5).
 
 The paper's release has N = 3,364 users with a rating in all of K = 20 genres, and T = 12,800. This
 part plays the ratings in the source tree, a generated instance at the paper's full size, or any
-MovieLens release. The constants are those of figure 1.
+MovieLens release. The constants are the same as in figure 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from fedbandits.common.statistics import Interval, interval
 
 from .figure1 import EXPLORATION, LEARNING_RATE, QUICK_RUNS, RUNS, curves
 from .intervals import span
-from .section import Options, Picture, Section, Table
+from .pictures import Picture
+from .section import Options, Section, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,11 +62,10 @@ def reproduce(options: Options) -> Section:
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
     problem = load(options.data)
     shape = (problem.agents, problem.arms, problem.horizon)
-    section = Section(
+    section = options.section(
         "figure2",
         "Figure 2: MovieLens",
-        options.command("figure2"),
-        settings={
+        {
             "data": problem.source,
             "agents, arms, rounds": "{:,}, {:,}, {:,}".format(*shape),
             "rounds held at the last rating": f"{problem.undefined:.2%} of (round, agent, genre)",

@@ -61,13 +61,3 @@ def with_half(found: Interval, form: str = ".1f", scale: float = 1.0) -> str:
     """
     half = scale * (found.high - found.low) / 2
     return f"{scale * found.mean:{form}}" + ("" if np.isnan(half) else f" ± {half:{form}}")
-
-
-def error_bars(found: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return means, `[P]`, and the lengths of their error bars, `[2, P]`, as matplotlib takes them.
-
-    Args:
-        found: mean, low and high of each point, `[P, 3]`. NaN limits give bars of length 0.
-    """
-    mean, low, high = np.asarray(found, np.float64).reshape(-1, 3).T
-    return mean, np.nan_to_num(np.maximum([mean - low, high - mean], 0))

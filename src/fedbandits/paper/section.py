@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fedbandits
 from fedbandits.common.figures import save_figure
@@ -23,6 +23,7 @@ from fedbandits.results.netcdf import write_netcdf
 
 from .cells import cells_folder
 from .digests import digests
+from .pictures import Picture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +90,10 @@ class Options:
                 words += [f"--{option}", str(value)]
         return shlex.join(words + ["--quick"] * self.quick)
 
+    def section(self, name: str, title: str, settings: dict[str, str]) -> Section:
+        """Return a new section of the part `name`."""
+        return Section(name, title, self.command(name), settings=settings)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -117,20 +122,6 @@ class Table:
         """Return a table with a row for each item and a column for each (head, function)."""
         rows = [tuple(cell(item) for _, cell in columns) for item in items]
         return cls(title, tuple(head for head, _ in columns), rows, note)
-
-
-class Picture(NamedTuple):
-    """A figure, with the stem of its files `.png`, `.pdf` and `.svg`.
-
-    Attributes:
-        stem: file name without ending.
-        caption: what it shows, in the words of the paper's caption where it has one.
-        alt: a description for readers who cannot see it.
-    """
-
-    stem: str
-    caption: str
-    alt: str
 
 
 @dataclass

@@ -25,8 +25,9 @@ from fedbandits.common.statistics import interval
 from . import figure1
 from .cells import in_threads
 from .figure1 import EXPLORATION, LEARNING_RATE
-from .intervals import error_bars, exponent, span
-from .section import Options, Picture, Section, Table
+from .intervals import exponent, span
+from .pictures import Picture, draw_points, finished
+from .section import Options, Section, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,11 +81,10 @@ def reproduce(options: Options) -> Section:
     """
     sizes = QUICK if options.quick else FULL
     runs, draws = options.runs or sizes.runs, sizes.draws
-    section = Section(
+    section = options.section(
         "theory",
         "Figure 3, ours: the theorems, measured",
-        options.command("theory"),
-        settings={
+        {
             "lower bound": f"two_clusters(c, 2 c) and delayed_experts(4 c, {ARMS}, T, cluster=c, "
             f"block=2 c + 2), {draws} draws of the losses, seeds {options.seed * draws} on; "
             f"FedExp3 with the constants of figure 1, FedHedge() with its defaults; gossip "
@@ -354,7 +354,7 @@ UPPER = Picture(
 
 def draw_lower(points: pd.DataFrame, exponents: pd.DataFrame, against: str) -> Figure:
     """Draw the far agent's regret against T or against Δ + 1."""
-    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import new_axes, plain_log
 
     ax = new_axes()
     shown = points[points["against"] == against].assign(block=points["distance"] + 1)
@@ -363,34 +363,24 @@ def draw_lower(points: pd.DataFrame, exponents: pd.DataFrame, against: str) -> F
     for i, (name, rows) in enumerate(shown.groupby("algorithm", sort=False)):
         apart = rows[x] * 1.06 ** (i - 1)  # equal points would hide each other
         label = f"{name}, exponent {fitted[name]:.2f}"
-        points_of = error_bars(rows[["mean", "low", "high"]])
-        ax.errorbar(apart, *points_of, fmt="osD"[i], ms=4, color=COLOURS[i], label=label)
+        draw_points(ax, apart, rows[["mean", "low", "high"]], i, label, linestyle="none")
     ax.plot(rows[x], rows["exact"], "k-", linewidth=1, label="exact, every algorithm")
     ax.plot(rows[x], rows["theorem1"], "k--", linewidth=1, label="Theorem 1, asymptotic")
     plain_log(ax)
-    ax.set_xlabel(variable)
-    ax.set_ylabel("cumulative regret\nof the far agent")
     fixed = f"Δ = {2 * CLUSTER + 1}" if against == "T" else f"T = {rows['time'].iloc[0]:,}"
-    ax.set_title(f"{fixed}, {ARMS} arms", fontsize="medium")
-    legend_below(ax)
-    return figure_of(ax)
+    return finished(ax, variable, "cumulative regret\nof the far agent", f"{fixed}, {ARMS} arms")
 
 
 def draw_upper(upper: pd.DataFrame) -> Figure:
     """Draw the worst agent's regret and the bound, network by network."""
-    from fedbandits.results.plots import COLOURS, figure_of, legend_below, new_axes, plain_log
+    from fedbandits.results.plots import COLOURS, new_axes, plain_log
 
     ax = new_axes()
     for i, (name, rows) in enumerate(upper.groupby("network", sort=False)):
-        points = error_bars(rows[["mean", "low", "high"]])
-        style = "osD"[i] + "-"
-        ax.errorbar(rows["time"], *points, fmt=style, ms=4, color=COLOURS[i], label=name)
+        draw_points(ax, rows["time"], rows[["mean", "low", "high"]], i, str(name))
         ax.plot(rows["time"], rows["bound"], "--", color=COLOURS[i])
     horizons = sorted(upper["time"].unique())
     ax.plot(horizons, horizons, ":", color="0.5", label="T")
     plain_log(ax)
-    ax.set_xlabel("T")
-    ax.set_ylabel("cumulative regret\nof the worst agent")
-    ax.set_title(f"Theorem 3 dashed, {UPPER_ARMS} arms", fontsize="medium")
-    legend_below(ax)
-    return figure_of(ax)
+    title = f"Theorem 3 dashed, {UPPER_ARMS} arms"
+    return finished(ax, "T", "cumulative regret\nof the worst agent", title)
