@@ -32,23 +32,15 @@ from tests.sections import Made
 EVERY = (*cases.tracking(), *cases.stationary())
 
 
-def test_number_and_sizes_of_the_cases() -> None:
-    assert [len(cases.tracking()), len(cases.stationary())] == [13, 9]
-    assert all(case.moves for case in cases.tracking())
-    assert not any(case.moves for case in cases.stationary())
-    for sizes, least, most in (
-        ({case.network.agents for case in EVERY}, 1, 400),
-        ({case.arms for case in EVERY}, 2, 200),
-        ({case.horizon for case in EVERY}, 3000, 30_000),
-    ):
-        assert (min(sizes), max(sizes)) == (least, most)
+def test_names_are_unique_and_kinds_agree() -> None:
     names = [case.name for case in EVERY]
     assert len(set(names)) == len(names)
-    kinds = {case.network.name.partition("(")[0] for case in EVERY}
-    assert kinds == {
-        *("complete", "grid", "ring", "path", "star"),
-        *("random_geometric", "erdos_renyi", "two_clusters"),
-    }
+    assert all(case.moves for case in cases.tracking())
+    assert not any(case.moves for case in cases.stationary())
+    sizes = trackers.quick()
+    assert {case.moves for case in sizes.moving} == {True}
+    assert {case.moves for case in sizes.still} == {False}
+    assert all(math.prod(case.numbers) < 50_000 for case in cases.few())
 
 
 @pytest.mark.parametrize("case", [*EVERY, *cases.few()], ids=lambda case: case.name)
@@ -152,44 +144,31 @@ def test_without_a_ratio_a_goal_is_missed() -> None:
     assert math.isnan(geometric_mean_ratio([(np.zeros(3), np.ones(3))]).mean)
 
 
-def test_the_picture_shows_all_three_goals() -> None:
-    figure = picture.draw(*found(stays=5, worst=20))
-    figure.canvas.draw()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [PLAIN, TRACKER]
-    for ax, goal, at in zip(figure.axes, (1.25, 1.6), (1.0, 2.0), strict=True):
-        assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-        containers: list[Any] = ax.containers
-        points = [
-            (each.lines[0].get_xdata()[0], each.lines[0].get_ydata()[0]) for each in containers
-        ]
-        assert points == [pytest.approx((1.0, 4.0)), pytest.approx((at, 1.2))]
-        dashed: list[Any] = [line for line in ax.lines if line.get_linestyle() == "--"]
-        assert [dashed[0].get_ydata()[0], dashed[1].get_xdata()[0]] == [1.3, goal]
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["1.5", "2", "3"]
-    plt.close(figure)
-
-
-def test_both_trades_are_lines_of_the_picture() -> None:
-    """Through every weight of remembering forever, and through every memory, in order."""
+def test_the_picture_shows_both_trades_and_all_three_goals() -> None:
+    """A line goes through every weight of remembering forever, and one through every memory."""
     moving_ones, still = (
         [each._replace(regret=everyone(each)) for each in part] for part in found()
     )
     figure = picture.draw(moving_ones, still)
-    for ax, beside in zip(figure.axes, ("mean", "largest"), strict=True):
+    figure.canvas.draw()
+    for ax, goal, which in zip(figure.axes, (1.25, 1.6), ("mean", "largest"), strict=True):
+        assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
         every: list[Any] = list(ax.lines)
+        dashed = [line for line in every if line.get_linestyle() == "--"]
+        assert [dashed[0].get_ydata()[0], dashed[1].get_xdata()[0]] == [1.3, goal]
         lines = [line for line in every if len(line.get_xdata()) > 2]
         for line, curve in zip(lines, trackers.curves().values(), strict=True):
             ys = [trackers.ratio(moving_ones, label, BEST).mean for label in curve]
             xs = [
                 trackers.ratio(still, label, PLAIN).mean
-                if beside == "mean"
+                if which == "mean"
                 else trackers.largest(still, label, PLAIN)[0].mean
                 for label in curve
             ]
             assert [*line.get_xdata()] == xs
             assert [*line.get_ydata()] == ys
-        told = [text.get_text() for text in ax.texts]
-        assert told == [each for curve in trackers.curves().values() for each in curve.values()]
+        labels = [text.get_text() for text in ax.texts]
+        assert labels == [each for curve in trackers.curves().values() for each in curve.values()]
     assert len(figure.legends[0].get_texts()) == 5
     plt.close(figure)
 
@@ -322,12 +301,3 @@ def test_quick_writes_all_cases(made: Made) -> None:
     table = pd.read_csv(out / "moving.csv")
     assert len(table) == 2 * 4
     assert not table.isna().any(axis=None)
-
-
-def test_quick_is_of_both_kinds_and_small() -> None:
-    sizes = trackers.quick()
-    assert (len(sizes.moving), len(sizes.still)) == (5, 2)
-    assert [case.family for case in sizes.moving] == [
-        *("4 switches", "drift, agents disagree", "turns of 100", "one change", "newcomer"),
-    ]
-    assert all(c.horizon * c.network.agents * c.arms < 50_000 for c in cases.few())
