@@ -2,7 +2,7 @@
 
 16 edges, each with its own traffic, on a 4 × 4 grid, and seven policies. FedExp3's edges gossip.
 Exp3's edges are alone, and may vote in the end on their recommendations. For comparison, edges that
-know all of their own traffic vote too. All face the losses of `fb.problems.cdn()`.
+know all their traffic vote too. All face the losses of `fb.problems.cdn()`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Means(NamedTuple):
         return {kind: self.ratios[kinds == kind].mean(axis=0) for kind in dict.fromkeys(self.kinds)}
 
     def extra(self, chosen: Floats) -> float:
-        """Return the misses of a million requests to the fleet beyond those of its best policy.
+        """Return the misses of a million requests to the fleet in excess of its best policy.
 
         Args:
             chosen: the policy in use, as shares, `[..., K]`; the mean is taken.
@@ -217,7 +217,7 @@ def share(successes: int, runs: int) -> Interval:
 
 
 def frame(choices: Mapping[str, Choice], means: Means) -> pd.DataFrame:
-    """Return how often each policy is chosen at each edge, tidy."""
+    """Return the share of runs in which each edge chooses each policy, tidy."""
     rows = [
         (who, edge, policy, choice.chosen[:, v, i].mean(), len(choice.chosen))
         for who, choice in choices.items()
@@ -242,7 +242,7 @@ def misses_table(means: Means) -> Table:
 
 
 def choice_table(choices: Mapping[str, Choice], means: Means) -> Table:
-    """Return how often each way to decide chooses the fleet's best, and the cost of its choices."""
+    """Return the share of right choices of each way to decide, and the cost of its choices."""
 
     def everywhere(name: str) -> str:
         choice = choices[name]
@@ -297,7 +297,7 @@ def findings(
         f"does so at {100 * choices[ALONE].right(best):.0f}% of the edges, and at all of them in "
         f"{choices[ALONE].everywhere(best)} runs. A vote on the recommendations of its edges "
         f"elects {name} in {100 * choices[VOTE].right(best):.0f}% of the runs, and a vote of edges "
-        f"that know all of their own traffic elects {elected}.",
+        f"that know all their traffic elects {elected}.",
         f"Of a million requests to the fleet {extra[HINDSIGHT]} more are missed with {elected} "
         f"than with {name}, {extra[VOTE]} with the vote of Exp3's edges, {extra[ALONE]} with the "
         f"recommendation of one of them, and {extra[TOGETHER]} with that of FedExp3, on average "

@@ -268,14 +268,14 @@ def crossover(played: Played) -> Crossover:
     )
     theorem = {t: regret for t, regret in uniform.items() if t < played.needed}
     theorem |= dict(zip(played.horizons, played.regret[FED], strict=True))
-    beside_theorem, beside_default = (
+    against_theorem, against_default = (
         {t: interval(own[t] - regret) for t, regret in other.items()}
         for other in (theorem, default)
     )
     return Crossover(
-        since({t: found.high < 0 for t, found in beside_theorem.items()}),
-        max((t for t, found in beside_theorem.items() if found.low > 0), default=None),
-        since({t: found.high < 0 for t, found in beside_default.items()}),
+        since({t: found.high < 0 for t, found in against_theorem.items()}),
+        max((t for t, found in against_theorem.items() if found.low > 0), default=None),
+        since({t: found.high < 0 for t, found in against_default.items()}),
     )
 
 

@@ -251,7 +251,7 @@ def board(
         "arm), mean over networks and families, ± half a 95% interval over draws of the losses. "
         "Tuned, and the worst agent untuned, are of families 1-4; -: nothing to tune. Bytes: what "
         f"an agent sends in a round on the {NETWORK}; ms: a simulated run of {horizon:,} "
-        f"rounds there, beside others, on {device}. {IN_VIEW} "
+        f"rounds there, played with others, on {device}. {IN_VIEW} "
         "FedHedge sees the losses of all arms. Exp3Coop and DelayedFTRL are made for agents who "
         "see the same losses: here, at most on average, in families 1, 4 and 5. TrackingFedExp3 "
         "and SharingFedExp3 are made for a best arm that moves, with families of its own: "

@@ -195,10 +195,10 @@ def ratio(over: Played, under: Played) -> Interval:
     return mean_ratio([(over.regret, under.regret)])
 
 
-def ratios(found: Found, beside: str) -> dict[tuple[str, str], Interval]:
+def ratios(found: Found, other: str) -> dict[tuple[str, str], Interval]:
     """Return the ratio to another player, by family and faults."""
     return {
-        (family, name): ratio(by_name[name], by_name[beside])
+        (family, name): ratio(by_name[name], by_name[other])
         for family, by_name in found.items()
         for name in CONDITIONS
     }
@@ -231,7 +231,7 @@ def regret_table(found: Found) -> Table:
     draws = len(next(iter(found.values()))[LOSSLESS].regret)
     note = (
         f"Expected regret at T, mean over agents, ± half a 95% interval over {draws} draws of the "
-        "losses, which are the same for all; beside it the largest regret of an agent, mean over "
+        "losses, which are the same for all; next to it the largest regret of an agent, mean over "
         "draws."
     )
     return Table("Regret under faults", columns, rows, note)
@@ -273,11 +273,11 @@ def traffic_table(found: Found) -> Table:
 
 def findings(found: Found) -> list[str]:
     """Return the findings in sentences made from the numbers."""
-    costs, beside = ratios(found, LOSSLESS), ratios(found, ALONE)
+    costs, against = ratios(found, LOSSLESS), ratios(found, ALONE)
     missed = [family for family in found if costs[family, LOSSY].mean > GOAL]
     verdict = "met on all" if not missed else f"missed on {' and '.join(missed)}"
-    (family, name), most = max(beside.items(), key=lambda item: item[1].mean)
-    worse = [f"{name} ({family})" for (family, name), of in beside.items() if of.mean > 1]
+    (family, name), most = max(against.items(), key=lambda item: item[1].mean)
+    worse = [f"{name} ({family})" for (family, name), of in against.items() if of.mean > 1]
     against_alone = (
         "On the mean over draws no faults make it worse than Exp3 alone"
         if not worse

@@ -72,6 +72,6 @@ def ratio_columns(
 
 
 def _weights(draws: int) -> Floats:
-    """Return weights of the draws, `[1 + B, D]`: all equal, then those of bootstrap samples."""
+    """Return weights of the draws, `[1 + B, D]`: all equal, then bootstrap samples."""
     again = [(resamples(draws) == draw).mean(axis=1) for draw in range(draws)]
     return np.vstack([np.full(draws, 1 / draws), np.column_stack(again)])

@@ -145,7 +145,7 @@ def families(sizes: Sizes = FULL) -> dict[str, Family]:
 
 
 def moderate(agents: int, arms: int, horizon: int, seed: int) -> fb.problems.Problem:
-    """Return coins with mean 0.5, except those of one random arm, with mean 0.3."""
+    """Return coins with mean 0.3 for one random arm and mean 0.5 for the others."""
     means = np.full(arms, 0.5)
     means[np.random.default_rng(seed).integers(arms)] = 0.3
     return fb.problems.bernoulli(means, horizon, agents=agents, seed=seed)

@@ -62,7 +62,7 @@ def draw(moving: Sequence[Played], still: Sequence[Played]) -> Figure:
 
 
 def _trade_off(ax: Axes, x: Mapping[str, Interval], y: Mapping[str, Interval]) -> None:
-    """Draw a point for each contender, and labelled lines through those of one curve."""
+    """Draw a point for each contender, and labelled lines through the points of a curve."""
 
     def point(who: str, **style: Any) -> None:
         across, up = error_bars([x[who]]), error_bars([y[who]])

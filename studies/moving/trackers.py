@@ -256,14 +256,14 @@ def best_loss(case: Case, losses: Floats) -> Floats:
     return found
 
 
-def ratio(played: Sequence[Played], label: str, beside: str) -> Interval:
+def ratio(played: Sequence[Played], label: str, other: str) -> Interval:
     """Return the geometric mean of regret over another's, with a 95% bootstrap interval."""
-    return geometric_mean_ratio([(each.regret[label], each.regret[beside]) for each in played])
+    return geometric_mean_ratio([(each.regret[label], each.regret[other]) for each in played])
 
 
-def largest(played: Sequence[Played], label: str, beside: str) -> tuple[Interval, Case]:
+def largest(played: Sequence[Played], label: str, other: str) -> tuple[Interval, Case]:
     """Return the largest of the ratios, and its case; NaN is larger than all numbers."""
-    found = {each.case: ratio([each], label, beside) for each in played}
+    found = {each.case: ratio([each], label, other) for each in played}
     case = max(found, key=lambda c: math.inf if math.isnan(found[c].mean) else found[c].mean)
     return found[case], case
 

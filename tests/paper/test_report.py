@@ -164,7 +164,9 @@ def test_png_where_there_is_no_svg(tmp_path: Path) -> None:
         write_report(tmp_path, ["one"])
     # The earlier report is still complete.
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == html
-    with pytest.raises(ValueError, match=r"none of figure1, figure2; `fedbandits reproduce --out"):
+    with pytest.raises(
+        ValueError, match=r"figure1, figure2 are missing; `fedbandits reproduce --out"
+    ):
         write_report(tmp_path / "none", ["figure1", "figure2"])
     assert not (tmp_path / "none").exists()
 

@@ -46,7 +46,7 @@ def write_report(out: Path, names: Sequence[str]) -> Path:
     sections = [load_section(path) for path in paths if path.exists()]
     if not sections:
         raise ValueError(
-            f"{out} has no section to report, none of {', '.join(names)}; "
+            f"{out} has no section to report: {', '.join(names)} are missing; "
             f"`fedbandits reproduce --out {out}` writes them"
         )
     target = out / "report.html"
