@@ -37,7 +37,7 @@ ROOMS = (
     "sweeps",
     "tuning",
     "",  # what users import: all of the above
-    "experiments",
+    "paper",
     "cli",
     "__main__",
 )

@@ -242,7 +242,7 @@ def mixing_aware(c: float = MixingAware.c) -> MixingAware:
     agents' estimates. A simulation and a live federation work it out from the network before
     round 1; nothing is sent. Without a network, for an agent alone, and in algorithms that do not
     tell it (FedExp3 does, and those whose default it is), it is the small-loss rate.
-    `fedbandits reproduce suite` compares it with the best constants; no bound is proved for it
+    `python -m studies suite` compares it with the best constants; no bound is proved for it
     (docs/understand/learning-rate.md).
 
     Example:

@@ -50,7 +50,7 @@ class AcceleratedFedExp3(Algorithm[AcceleratedState]):
     x^0 = x^{-1} = g_t, whatever comes after; the means of z and y over agents stay equal, and
     equal to FedExp3's. What is sent is what FedExp3 sends. No theorem is known for it.
 
-    It is not always better: `fedbandits reproduce leaderboard` has both, network by network. A star
+    It is not always better: `python -m studies leaderboard` has both, network by network. A star
     gains, a complete graph has nothing to gain, a path loses. A likely cause: on a path an agent's
     share of an estimate is often negative on the way to the mean, which never happens in plain
     gossip.
