@@ -1,10 +1,10 @@
 """Rounds as one kernel each on an accelerator: the state is read once and written once.
 
-XLA makes a kernel of every reduction and writes down what lies between them. Here a block of agents
-stays in registers from the estimates that are read to those that are written: neighbours near in
-the numbering are read where they lie, random words are made on the spot, and only the losses of the
-arms played are drawn. What an agent does is the algorithm's own lines (`tiles.tile_round`), with
-its arms held side by side (`arms_in_registers.Arms`).
+XLA makes a kernel of every reduction and writes what lies between them to memory. Here a block of
+agents stays in registers: neighbours near in the numbering are read where they lie, random words
+are computed on the spot, and only the losses of the arms played are drawn. An agent runs the
+algorithm's own lines (`stages.round.play_block`), with its arms side by side
+(`arms_in_registers.Arms`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array
+from fedbandits.arrays import Array, expectation
 from fedbandits.common import streams
 from fedbandits.engine.mixing.matrix_forms import Near
 from fedbandits.engine.stages.pending_messages import moved_on, own_state
+from fedbandits.engine.stages.round import play_block
 from fedbandits.engine.stages.stages import Stages
 from fedbandits.problems.base import Problem, RoundKey
 
 from .arms_in_registers import Arms, Late
 from .kernel_support import triton_takes
-from .tile_round import tile_round
 
 MOST_ARMS = 32
 """Beyond that the registers of a block do not hold what an agent needs."""
@@ -156,12 +156,11 @@ def fused_round(
         uniforms = streams.as_uniforms(words, plays.expected.dtype)
         mean = Arms([now.mean[row, k] for k in range(now.mean.shape[1])])
 
-        def loss_of(action: Array) -> Array:
+        def see(_: Array, action: Array) -> Array:
             return now.losses.of(row, some.agent, action).astype(plays.expected.dtype)
 
-        after, action, expected = tile_round(
-            now.algorithm, before, got, uniforms, loss_of, mean, now.times[row]
-        )
+        after, done = play_block(now.algorithm, before, uniforms, now.times[row], see, lambda: got)
+        action, expected = done.action, expectation(done.p, mean)
         written = refs[len(inputs) :]
         for ref, value, leaf in zip(written, jax.tree.leaves(after), own, strict=False):
             some.column(ref, leaf.shape).write(value)

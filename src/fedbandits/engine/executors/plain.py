@@ -12,11 +12,10 @@ from fedbandits.arrays import Array, expectation
 from fedbandits.common.backend import on_cpu
 from fedbandits.engine.recording.summing_up import Plays
 from fedbandits.engine.stages.losses import RoundLosses
-from fedbandits.engine.stages.round import RoundUniforms, draw_uniforms, play_round
+from fedbandits.engine.stages.round import RoundUniforms, arm_type, draw_uniforms, play_round
 from fedbandits.results.record import Curves
 
 from .program import Before, Program, Stretch
-from .tile_round import arm_type
 
 if TYPE_CHECKING:
     from .choice import Plan

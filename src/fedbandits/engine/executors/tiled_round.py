@@ -15,15 +15,14 @@ import jax
 import jax.numpy as jnp
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array
+from fedbandits.arrays import Array, expectation
 from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
 from fedbandits.engine.devices import Spread
 from fedbandits.engine.stages.pending_messages import relay
+from fedbandits.engine.stages.round import arm_type, block_uniforms, play_block
 from fedbandits.engine.stages.stages import Stages
 from fedbandits.problems.base import Problem, RoundKey
-
-from .tile_round import arm_type, tile_round, uniforms_of
 
 LEAST = 2**15
 """Agents, of all runs together, from which on a round in tiles is worth a larger program."""
@@ -246,17 +245,15 @@ class _Tiles(NamedTuple):
             received = self.hear(window, first, size) if before is None else before
             key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
             agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
-            return Played(
-                *tile_round(
-                    self.algorithm,
-                    self._cut(state, window, self.reach, self.reach + size),
-                    received,
-                    uniforms_of(key, first, sizes, self.agents, dtype),
-                    lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
-                    mean,
-                    self.t,
-                )
+            after, done = play_block(
+                self.algorithm,
+                self._cut(state, window, self.reach, self.reach + size),
+                block_uniforms(key, first, sizes, self.agents, dtype),
+                self.t,
+                see=lambda _, arm: problem.loss_with(losses, agent, arm).astype(dtype),
+                hear=lambda: received,
             )
+            return Played(after, done.action, expectation(done.p, mean))
 
         played: Played = _apart(play, self.t)
         return played

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, materialised, over_arms, sample
 from fedbandits.common.streams import ACTIONS, round_key, uniforms
-from fedbandits.engine.executors.tile_round import uniforms_of
 from fedbandits.engine.stages.pending_messages import own_state
+from fedbandits.engine.stages.round import block_uniforms
 from fedbandits.engine.stages.stages import Stages
 from fedbandits.results.snapshots import Shot
 
@@ -46,7 +46,7 @@ def leading_in_tiles(
             state,
         )
         p = algorithm.distribution(own, t)
-        arms = leading(p, uniforms_of(key, first, (runs, tile), agents, p.dtype))
+        arms = leading(p, block_uniforms(key, first, (runs, tile), agents, p.dtype))
         return jax.lax.dynamic_update_slice_in_dim(found, arms, first, axis=-1)
 
     nothing = jnp.zeros((runs, agents), "int32")

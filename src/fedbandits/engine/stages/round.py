@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, sample, taken
@@ -70,6 +72,37 @@ def draw_uniforms(
     )
 
 
+def block_uniforms(
+    key: streams.Key, first: Array | int, sizes: tuple[int, int], agents: int, dtype: Any
+) -> Array:
+    """Return the uniforms of a block of agents: those that `streams.uniforms` has in their places.
+
+    Args:
+        key: the key of the round.
+        first: the first agent of the block.
+        sizes: R and n.
+        agents: N.
+        dtype: the type of the numbers.
+
+    Returns:
+        `[R, n]`, columns `first` to `first` + n - 1 of all, `[R, N]`.
+    """
+    agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
+    run = jax.lax.broadcasted_iota("uint32", sizes, 0)
+    place = run * np.uint32(agents) + agent.astype("uint32")
+    return streams.as_uniforms(streams.words_at(key, place), dtype)
+
+
+def arm_type(arms: int) -> str:
+    """Return the smallest type that holds an arm's number.
+
+    Example:
+        >>> arm_type(20), arm_type(2000)
+        ('int8', 'int32')
+    """
+    return "int8" if arms <= 127 else "int32"
+
+
 def play_round(
     algorithm: AnyAlgorithm,
     stages: Stages,
@@ -91,20 +124,59 @@ def play_round(
     Returns:
         the state after the round, and what agents did in it.
     """
-    inner = own_state(state)
-    p = algorithm.distribution(inner, t)
-    if on_cpu() and uniforms.action.size < 2**18:
-        p = jax.lax.optimization_barrier(p)  # held, where that costs little memory
-    action = sample(p, uniforms.action)
-    everyone = losses if losses.ndim == 3 else jnp.broadcast_to(losses[:, None, :], p.shape)
-    seen = everyone if algorithm.feedback == "full" else taken(everyone, action)
-    seen = stages.feedback(seen, uniforms.conditions)
-    received, state = relay(algorithm, stages, state, uniforms.links, t)
-    after = algorithm.update(inner, received, action, seen, p, t)
+    inner, pending = own_state(state), state
+    received: dict[str, Array] = {}
+
+    def see(p: Array, action: Array) -> Array:
+        everyone = losses if losses.ndim == 3 else jnp.broadcast_to(losses[:, None, :], p.shape)
+        seen = everyone if algorithm.feedback == "full" else taken(everyone, action)
+        return stages.feedback(seen, uniforms.conditions)
+
+    def hear() -> Mapping[str, Array]:
+        nonlocal pending, received
+        received, pending = relay(algorithm, stages, state, uniforms.links, t)
+        return received
+
+    # Distributions are written to memory where that costs little.
+    hold = on_cpu() and uniforms.action.size < 2**18
+    after, play = play_block(algorithm, inner, uniforms.action, t, see, hear, hold=hold)
     if uniforms.noise is not None:
-        after = _disturbed(algorithm, after, uniforms.noise, p, t)
+        after = _disturbed(algorithm, after, uniforms.noise, play.p, t)
     after = stages.learned(algorithm, inner, received, after, uniforms.conditions)
-    return moved_on(state, after), Play(p, action)
+    return moved_on(pending, after), play
+
+
+def play_block(
+    algorithm: AnyAlgorithm,
+    state: Any,
+    uniforms: Array,
+    t: Array,
+    see: Callable[[Array, Array], Array],
+    hear: Callable[[], Mapping[str, Array]],
+    *,
+    hold: bool = False,
+) -> tuple[Any, Play]:
+    """Play one round of a block of agents: all of them, a tile, or the agents of a kernel.
+
+    Args:
+        algorithm: the behaviour of each agent.
+        state: the state of these agents before the round; leaves `[K, R, n]`, or scalars.
+        uniforms: uniforms from which arms are drawn, `[R, n]`.
+        t: the round.
+        see: returns the losses that agents see, given their distributions and their arms.
+        hear: returns the combined messages, named and shaped like those sent.
+        hold: keep XLA from computing the distributions a second time.
+
+    Returns:
+        the state after the algorithm's update, and what these agents did.
+    """
+    p = algorithm.distribution(state, t)
+    if hold:
+        p = jax.lax.optimization_barrier(p)
+    action = sample(p, uniforms)
+    feedback = see(p, action)
+    after = algorithm.update(state, hear(), action, feedback, p, t)
+    return after, Play(p, action)
 
 
 def _disturbed(algorithm: AnyAlgorithm, state: Any, key: streams.Key, like: Array, t: Array) -> Any:
