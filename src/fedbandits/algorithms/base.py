@@ -11,7 +11,6 @@ compiles nothing; mark a field that must stay a Python value with
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -130,15 +129,6 @@ class Algorithm(ABC, Generic[S]):
     guarantee: ClassVar[str | None] = None
     """What differential privacy it has, with ε (`{epsilon}`, a field), unit and adversary; None: no
     guarantee."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Answers arguments that the constructor does not take, whichever class it is from.
-
-        What is missing is left to the constructor: copies are made without arguments.
-        """
-        if args or kwargs:
-            _refuse_arguments(cls, args, kwargs)
-        return super().__new__(cls)
 
     @property
     def arms_given(self) -> int | None:
@@ -284,21 +274,3 @@ def check_class(cls: type[AnyAlgorithm]) -> None:
                 f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
                 "only flooded leaves arrive unchanged. Remove one_hot, or combine by flood"
             )
-
-
-def _refuse_arguments(
-    cls: type[AnyAlgorithm], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> None:
-    bare = cls.__init__ is object.__init__  # whose signature is anything
-    signature = inspect.Signature() if bare else inspect.signature(cls)
-    if "from_theorem" in kwargs and hasattr(cls, "from_theorem"):
-        raise TypeError(
-            f"{cls.__name__} has no parameter 'from_theorem': write "
-            f"{cls.__name__}.from_theorem(gossip, arms=K, horizon=T)"
-        )
-    checks.refuse_unknown(cls.__name__, signature, kwargs)
-    try:
-        signature.bind_partial(*args, **kwargs)
-    except TypeError as error:
-        takes = ", ".join(signature.parameters) or "no parameters"
-        raise TypeError(f"{cls.__name__} takes {takes}: {error}") from None

@@ -3,63 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import inspect
 import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 INT32 = 2**31 - 1
 """Agents, arms and whatever else the engine counts in 32 bits."""
 
 ROUNDS = INT32 - 1
 """The longest horizon: the round after the last is counted too."""
-
-
-def explained(function: F) -> F:
-    """The function; a parameter that it does not have is answered with those that it has.
-
-    Example:
-        >>> @explained
-        ... def grid(rows: int, cols: int) -> int:
-        ...     return rows * cols
-        >>> grid(rows=2, colls=3)
-        Traceback (most recent call last):
-            ...
-        TypeError: grid has no parameter 'colls'; did you mean 'cols'? It takes rows, cols
-    """
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except TypeError:
-            refuse_unknown(function.__name__, inspect.signature(function), kwargs)
-            raise
-
-    return cast(F, called)
-
-
-def refuse_unknown(owner: str, takes: inspect.Signature, given: Iterable[str]) -> None:
-    """Refuse the first parameter of `given` that `owner` does not take."""
-    if any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values()):
-        return  # it takes whatever it is given, and knows itself what to refuse
-    names = list(takes.parameters)
-    for name in given:
-        if name not in names:
-            there_are = f" It takes {', '.join(names)}" if names else ": it takes none"
-            meant = did_you_mean(name, names) if names else ""
-            raise TypeError(f"{owner} has no parameter {name!r}{meant}{there_are}") from None
 
 
 def frozen_dataclass(cls: type) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.common import checks, interrupts
+from fedbandits.common import interrupts
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
@@ -39,7 +39,6 @@ FLOAT32_ROUNDS = 1_000_000
 """The longest horizon on which float32 was measured to be good enough: benchmarks/RESULTS.md."""
 
 
-@checks.explained
 def simulate(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -120,7 +119,7 @@ def simulate(
     check_against(against)
     check_callback(callback)
     for doubt in doubts(problem, algorithm.set_up(setting_of(problem, gossip)), dtype):
-        warnings.warn(doubt, stacklevel=3)
+        warnings.warn(doubt, stacklevel=2)
 
     def play(losses: Problem, agents_seed: int) -> Result:
         return _simulate(

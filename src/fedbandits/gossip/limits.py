@@ -14,7 +14,6 @@ from .base import Gossip
 _ROUNDING = 1e-12
 
 
-@checks.explained
 def clipped(gossip: Gossip, limit: float) -> Gossip:
     """Differences to neighbours count up to a limit: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
 

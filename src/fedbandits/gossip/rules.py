@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.common.checks import INT32, explained, number, whole
+from fedbandits.common.checks import INT32, number, whole
 from fedbandits.common.describe import array_hash, describe
 from fedbandits.networks import Network, from_edges
 from fedbandits.networks.conversion import square
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fedbandits.networks.searches import Floats, Sparse
 
 
-@explained
 def max_degree(network: Network, lazy: bool = True) -> Gossip:
     """W = I - L / (2 (1 + d_max)), the paper's matrix.
 
@@ -46,7 +45,6 @@ def max_degree(network: Network, lazy: bool = True) -> Gossip:
     return Gossip(network, "max_degree", {"lazy": bool(lazy)}, weight)
 
 
-@explained
 def metropolis(network: Network) -> Gossip:
     """W_uv = 1 / (1 + max(d_u, d_v)) on edges, the rest on the diagonal.
 
@@ -63,7 +61,6 @@ def metropolis(network: Network) -> Gossip:
     return Gossip(network, "metropolis", {}, metropolis_weights(network))
 
 
-@explained
 def fastest(network: Network) -> Gossip:
     """The symmetric W on this network with the smallest σ2.
 
@@ -88,7 +85,6 @@ def fastest(network: Network) -> Gossip:
     return Gossip(network, "fastest", {}, best.weights)
 
 
-@explained
 def random_edge(network: Network) -> Gossip:
     """One edge a round, drawn uniformly: its two agents average, all others keep.
 
@@ -107,7 +103,6 @@ def random_edge(network: Network) -> Gossip:
     return Gossip(network, "random_edge", {}, weight, random=True)
 
 
-@explained
 def none(network: Network) -> Gossip:
     """W = I: no communication. The only rule that takes a disconnected network.
 
@@ -120,7 +115,6 @@ def none(network: Network) -> Gossip:
     return Gossip(network, "none", {}, 0.0, silent=True)
 
 
-@explained
 def unreliable(
     gossip: Gossip,
     loss: Loss = 0.0,
@@ -192,7 +186,6 @@ def unreliable(
     return Gossip(gossip.network, "unreliable", parameters, weights, faults=faults)
 
 
-@explained
 def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
     """A matrix of your own, checked: doubly stochastic, and zero where there is no edge.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.common.checks import explained, whole
+from fedbandits.common.checks import whole
 from fedbandits.common.describe import array_hash
 
 from .base import Network, build, check_size
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .searches import Sparse
 
 
-@explained
 def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
     """A network given by its edges.
 
@@ -39,7 +38,6 @@ def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
     return _checked("from_edges", check_size(agents), edges)
 
 
-@explained
 def from_adjacency(matrix: Any) -> Network:
     """A network given by its adjacency matrix.
 
@@ -61,7 +59,6 @@ def from_adjacency(matrix: Any) -> Network:
     return _checked("from_adjacency", sparse.shape[0], np.column_stack([u[upper], v[upper]]))
 
 
-@explained
 def from_networkx(graph: nx.Graph[Any]) -> Network:
     """A network given as an undirected networkx graph; agents are its nodes in their order.
 
@@ -76,7 +73,6 @@ def from_networkx(graph: nx.Graph[Any]) -> Network:
     return _from_networkx("from_networkx", graph, {})
 
 
-@explained
 def read_graphml(path: str | Path) -> Network:
     """A network from a GraphML file; agents are its nodes in the file's order.
 
@@ -183,12 +179,12 @@ def _warn_of_weights(family: str, graph: nx.Graph[Any]) -> None:
     weights = list(graph.edges(data="weight", default=1))
     if len({weight for _, _, weight in weights}) > 1:
         u, v, weight = next(edge for edge in weights if edge[2] != 1)
-        # Level 5 is the line that calls from_networkx or read_graphml, through `explained`.
+        # Level 4 is the line that calls from_networkx or read_graphml.
         warnings.warn(
             f"{family} ignores the weights of edges, such as {weight} between {u!r} and {v!r}: a "
             "network has no weights, and gossip computes its own. To choose them, pass a doubly "
             "stochastic matrix to fb.gossip.from_matrix",
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

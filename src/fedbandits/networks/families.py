@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedbandits.common.checks import explained, number, whole
+from fedbandits.common.checks import number, whole
 
 from .base import ClosedForm, Network, build, check_size, circle
 from .hilbert import along_hilbert_curve
@@ -17,7 +17,6 @@ from .searches import Ints
 Numbering: TypeAlias = Literal["networkx", "hilbert"]
 
 
-@explained
 def complete(agents: int) -> Network:
     """Every agent linked to every other.
 
@@ -30,7 +29,6 @@ def complete(agents: int) -> Network:
     return build("complete", n, edges, {"agents": n}, circle(n), ClosedForm(float(n), float(n), 1))
 
 
-@explained
 def grid(rows: int, cols: int) -> Network:
     """A rows × cols lattice; agent r·cols + c stands in row r, column c.
 
@@ -51,7 +49,6 @@ def grid(rows: int, cols: int) -> Network:
     return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots, known)
 
 
-@explained
 def square_grid(agents: int) -> Network:
     """A lattice as near to a square as can be: ⌈√N⌉ columns, the last row possibly not full.
 
@@ -67,7 +64,6 @@ def square_grid(agents: int) -> Network:
     return build("square_grid", n, edges, {"agents": n}, full.positions[:n])
 
 
-@explained
 def ring(agents: int) -> Network:
     """A cycle of at least three agents.
 
@@ -83,7 +79,6 @@ def ring(agents: int) -> Network:
     return build("ring", n, edges, {"agents": n}, circle(n), known)
 
 
-@explained
 def path(agents: int) -> Network:
     """Agents in a line.
 
@@ -96,7 +91,6 @@ def path(agents: int) -> Network:
     return build("path", n, _chain(0, n), {"agents": n}, spots, _line(n))
 
 
-@explained
 def star(agents: int) -> Network:
     """Agent 0 linked to all others.
 
@@ -111,7 +105,6 @@ def star(agents: int) -> Network:
     return build("star", n, edges, {"agents": n}, spots, known)
 
 
-@explained
 def random_geometric(
     agents: int, radius: float, seed: int = 0, numbering: Numbering = "networkx"
 ) -> Network:
@@ -152,7 +145,6 @@ def random_geometric(
     return build("random_geometric", n, edges, parameters, spots)
 
 
-@explained
 def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """Every pair linked with the same probability, independently.
 
@@ -175,7 +167,6 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     return build("erdos_renyi", n, np.array(list(graph.edges)), parameters)
 
 
-@explained
 def two_clusters(cluster: int, path: int) -> Network:
     """Two cliques joined by a path: the graph of the paper's lower bound.
 
@@ -203,7 +194,6 @@ def two_clusters(cluster: int, path: int) -> Network:
     return build("two_clusters", n, edges, {"cluster": size, "path": between}, spots)
 
 
-@explained
 def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
     """Agents arrive one by one and link to `links` others, popular ones more often.
 

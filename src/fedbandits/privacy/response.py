@@ -86,7 +86,6 @@ class RandomisedResponse:
         return {"name": "randomised_response", "epsilon": self.epsilon}
 
 
-@checks.explained
 def randomised_response(epsilon: float) -> RandomisedResponse:
     """One bit instead of each loss: ε per round for the losses of one agent; arms are public.
 

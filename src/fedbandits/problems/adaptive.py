@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
 from fedbandits.common.describe import Fresh, array_hash
 
 from .base import Check, Problem, check_shape, check_sizes
@@ -189,7 +188,6 @@ def like(memory: Any, before: Any) -> Any:
     return jax.tree.map(lambda new, old: jnp.asarray(new).astype(old.dtype), memory, before)
 
 
-@checks.explained
 def adaptive(
     function: Callable[[Array, Any], Any],
     watch: Callable[[Any, Array, Array], Any],

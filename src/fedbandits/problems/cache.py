@@ -36,7 +36,6 @@ class WarmingCache(Watching):
         return jnp.where(here, memory + self.warming * (1 - memory), 0.0)
 
 
-@checks.explained
 def warming_cache(problem: Problem, *, saving: float = 0.5, warming: float = 0.1) -> WarmingCache:
     """An arm gets cheaper for an agent who stays with it, and is cold again after a switch.
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.common.checks import explained
-
 from .stored import Stored
 
 
@@ -29,7 +27,6 @@ class EdgeTraffic(Stored):
         return super().describe() | {"name": "cdn"}
 
 
-@explained
 def cdn() -> EdgeTraffic:
     """16 edges of a CDN look for the eviction policy that misses least on average over all.
 

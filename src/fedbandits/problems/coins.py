@@ -239,7 +239,6 @@ class Switching(Coins):
         return jnp.asarray(self.best_arms)[part]
 
 
-@checks.explained
 def activated_bernoulli(
     agents: int,
     arms: int,
@@ -275,7 +274,6 @@ def activated_bernoulli(
     )
 
 
-@checks.explained
 def fixed_activation(
     agents: int,
     arms: int,
@@ -321,7 +319,6 @@ def fixed_activation(
     return bernoulli(mask * _means(means, arms), horizon, seed=seed)
 
 
-@checks.explained
 def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int = 0) -> Bernoulli:
     """Independent Bernoulli losses with given means.
 
@@ -353,7 +350,6 @@ def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int 
     )
 
 
-@checks.explained
 def switching(
     agents: int,
     arms: int,

@@ -34,7 +34,6 @@ class Crowded(Watching):
         return (action == jnp.arange(self.arms)[:, None]).sum(axis=1) / self.agents
 
 
-@checks.explained
 def crowded(problem: Problem, *, strength: float = 1.0) -> Crowded:
     """A crowd congests an arm: it costs more, the more agents played it in the last round.
 

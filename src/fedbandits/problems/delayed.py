@@ -37,7 +37,6 @@ class DelayedExperts(Coins):
         return jnp.where(jnp.arange(self.agents)[:, None] < self.cluster, coins, 0.0)
 
 
-@checks.explained
 def delayed_experts(
     agents: int, arms: int, horizon: int, *, cluster: int, block: int, seed: int = 0
 ) -> DelayedExperts:

@@ -40,7 +40,6 @@ class Drifting(Coins):
         return self.coins(t, 0.5 - self.swing * jnp.cos(2 * jnp.pi * where) + self.apart)
 
 
-@checks.explained
 def drifting(
     agents: int,
     arms: int,

@@ -38,7 +38,6 @@ class HitFavourite(Watching):
         return counts.argmax().astype("int32")
 
 
-@checks.explained
 def hit_favourite(problem: Problem, *, strength: float = 1.0) -> HitFavourite:
     """The arm that most agents played in the last round is hit: for everyone it costs more.
 

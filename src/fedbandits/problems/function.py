@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
 from fedbandits.common.describe import Fresh, array_hash
 
 from .base import Problem, check_shape, check_sizes
@@ -57,7 +56,6 @@ class HostFunction(TracedFunction):
     traced: ClassVar[bool] = False
 
 
-@checks.explained
 def from_function(
     function: Callable[[Array], Any],
     *,

@@ -12,7 +12,6 @@ from .base import check_sizes
 from .coins import Bernoulli, bernoulli
 
 
-@checks.explained
 def heterogeneous(
     agents: int,
     arms: int,

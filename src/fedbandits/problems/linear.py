@@ -71,7 +71,6 @@ class Linear(Seeded):
         return jnp.clip(exact, 0.0, 1.0)  # rounding alone could leave [0, 1]
 
 
-@checks.explained
 def linear(
     agents: int,
     arms: int,

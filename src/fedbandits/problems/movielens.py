@@ -76,7 +76,6 @@ class RatingSequences(Problem):
         }
 
 
-@checks.explained
 def movielens(
     path: str | Path | None = None, *, labels: Literal["all", "listed"] | None = None
 ) -> RatingSequences:
@@ -153,7 +152,6 @@ def movielens(
     )
 
 
-@checks.explained
 def movielens_generated(
     agents: int = 3364, horizon: int = 12_800, *, seed: int = 0
 ) -> RatingSequences:

@@ -80,7 +80,6 @@ class Scaled(Inside):
         }
 
 
-@checks.explained
 def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) -> Scaled:
     """A problem whose values are in [low, high], or are rewards, as losses in [0, 1].
 

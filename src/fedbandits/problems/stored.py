@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
 
 from .base import Check, Problem, check_sizes
 
@@ -64,7 +63,6 @@ class Stored(Problem):
         return description
 
 
-@checks.explained
 def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
     """Losses from an array by round, agent and arm, or from a `.npy` file of one.
 

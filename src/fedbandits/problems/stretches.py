@@ -40,7 +40,6 @@ class Stretches(Coins):
         return self.coins(t, jnp.asarray(self.means)[stretch] + self.apart)
 
 
-@checks.explained
 def switching_at_random(
     agents: int,
     arms: int,
@@ -90,7 +89,6 @@ def switching_at_random(
     return Stretches(agents, arms, horizon, starts, means, apart, np.uint32(seed))
 
 
-@checks.explained
 def newcomer(
     agents: int,
     arms: int,

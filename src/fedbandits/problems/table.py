@@ -51,7 +51,6 @@ class Table(Stored):
         return super().describe() | {"name": "from_table"} | filled
 
 
-@checks.explained
 def from_table(
     table: pd.DataFrame | str | Path,
     *,
@@ -123,8 +122,7 @@ def from_table(
     tensor.ravel()[places[rows]] = values[rows]
     if policy is not None and gaps.count:
         tensor = fill_gaps(tensor, policy, labels)
-        # Level 3 skips `checks.explained`: the warning is about the line that calls from_table.
-        warnings.warn(gaps.warning(policy), stacklevel=3)
+        warnings.warn(gaps.warning(policy), stacklevel=2)
     problem = Table(
         *sizes,
         tensor=tensor,

@@ -42,7 +42,6 @@ class TakingTurns(Coins):
         return self.coins(t, jnp.where(now, self.best, self.other) + self.apart)
 
 
-@checks.explained
 def taking_turns(
     agents: int,
     arms: int,

@@ -81,7 +81,6 @@ class Choice:
         )
 
 
-@checks.explained
 def choose(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -133,7 +132,7 @@ def choose(
     from fedbandits.engine.simulate import rounding_doubts
 
     for doubt in rounding_doubts(problem, dtype):
-        warnings.warn(doubt, stacklevel=3)
+        warnings.warn(doubt, stacklevel=2)
     budget = checks.whole(budget, "budget", least=2, most=MOST)
     runs = checks.whole(runs, "runs", least=1)
     setting = setting_of(problem, gossip)

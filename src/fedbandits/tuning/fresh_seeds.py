@@ -103,7 +103,6 @@ class Report:
         return pd.DataFrame(columns)
 
 
-@checks.explained
 def report(
     problem: Problem,
     tuned: AnyAlgorithm,

@@ -67,7 +67,6 @@ class Rehearsal:
             raise ValueError("in lockstep nothing goes wrong: leave faults out, or lockstep")
 
 
-@checks.explained
 def rehearse(
     problem: Problem,
     federation: Federation,
