@@ -251,9 +251,7 @@ def as_schedule(rate: float | Schedule, name: str) -> Schedule:
     if isinstance(given, type) and is_dataclass(given):
         kind = public_name(given.__name__)
         values = ", ".join(f"{key}=..." for key in inspect.signature(given).parameters)
-        raise TypeError(
-            f"{name} must be a schedule, and {kind} makes one: write {kind}({values})"
-        )
+        raise TypeError(f"{name} must be a schedule, and {kind} makes one: write {kind}({values})")
     traced = is_dataclass(given) and callable(given)
     if not traced and not isinstance(given, FunctionType | partial):
         raise TypeError(

@@ -17,6 +17,14 @@ from fedbandits.common.checks import number
 if TYPE_CHECKING:
     from .base import Gossip
 
+__all__ = ["steps"]
+"""The public name, as `fb.accelerated.steps`. The others serve authors of algorithms."""
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 _ROUNDING = 1e-12
 
 

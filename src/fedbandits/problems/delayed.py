@@ -44,7 +44,7 @@ def delayed_experts(
 
     ℓ_t^v = ℓ'_{⌈t/block⌉} for v = 0, ..., cluster - 1 and 0 for everyone else. With blocks of
     Δ + 1 rounds an agent Δ hops away hears of a block when it is over: whatever the algorithm, its
-    expected regret is `fb.bounds.delayed_experts_regret`.
+    expected regret is `fedbandits.theory.bounds.delayed_experts_regret`.
 
     Args:
         agents: N.

@@ -14,42 +14,34 @@ from fedbandits.common.checks import number, whole
 from fedbandits.schedules import Schedule, as_schedule
 
 from .rates import (
-    BlockGossipRates,
-    LinearRates,
-    TheoremRates,
-    block_gossip_rates,
+    block_gossip_rates as block_gossip_rates,
+)
+from .rates import (
     check_sizes,
-    full_information_rate,
-    horizon_needed,
-    linear_rates,
-    theorem_rates,
+)
+from .rates import (
+    full_information_rate as full_information_rate,
+)
+from .rates import (
+    horizon_needed as horizon_needed,
+)
+from .rates import (
+    linear_rates as linear_rates,
+)
+from .rates import (
+    theorem_rates as theorem_rates,
 )
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
     from fedbandits.networks import Network
 
-__all__ = [
-    "BlockGossipRates",
-    "LinearRates",
-    "TheoremRates",
-    "block_gossip_bound",
-    "block_gossip_rates",
-    "cluster_distance",
-    "delayed_experts_regret",
-    "delayed_ftrl_bound",
-    "forgetting_bound",
-    "full_information_rate",
-    "horizon_needed",
-    "inverse_gap_bound",
-    "linear_rates",
-    "lower_bound_bandit",
-    "lower_bound_full_information",
-    "theorem_rates",
-    "upper_bound",
-    "upper_bound_before_tuning",
-    "upper_bound_full_information",
-]
+__all__ = ["forgetting_bound"]
+"""The public name, as `fb.bounds.forgetting_bound`. `Result.bounds` tabulates the others."""
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def cluster_distance(network: Network) -> float:
