@@ -9,7 +9,6 @@ By default `by` is large: such a liar destroys. No attack here is claimed to be 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -50,11 +49,8 @@ class _OneArm:
     by: float
 
     def __post_init__(self) -> None:
-        amount = checks.number(self.by, "by")
-        if not 0 < amount < math.inf:
-            raise ValueError(f"by must be a positive number, not {self.by}")
         object.__setattr__(self, "arm", checks.whole(self.arm, "arm", least=0))
-        object.__setattr__(self, "by", amount)
+        object.__setattr__(self, "by", checks.within(self.by, "by", "(0, inf)"))
 
     def _raised(self, x: Array, by: float) -> Array:
         xp = x.__array_namespace__()

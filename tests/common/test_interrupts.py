@@ -21,7 +21,8 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.cli import output_files, tables
+from fedbandits.cli import messages as output_files
+from fedbandits.cli import tables
 from fedbandits.common import interrupts
 from fedbandits.engine import preparation, several_algorithms, several_draws
 from fedbandits.engine import simulate as engine

@@ -130,7 +130,7 @@ def test_losses_can_be_said_in_many_ways() -> None:
         ({"delay": -1, "rule": "lost"}, ValueError, "delay"),
         ({"up": 3}, ValueError, "need both"),
         ({"up": 0, "down": 1}, ValueError, "up"),
-        ({"active": 0}, ValueError, "active must be above 0"),
+        ({"active": 0}, ValueError, "active must be in \\(0, 1\\], not 0"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], error: type[Exception], match: str) -> None:

@@ -16,7 +16,7 @@ from scipy import stats
 
 import fedbandits as fb
 from fedbandits.cli.tables import recommendation_line
-from fedbandits.common.figures import save_figure
+from fedbandits.common.files import save_figure
 from fedbandits.results.plots import plot_regret
 from fedbandits.results.result import DIMENSIONS, FORMAT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandits.common import extras
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 from fedbandits.common.version import __version__
 from fedbandits.data import default_release
 

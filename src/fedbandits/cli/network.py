@@ -11,7 +11,8 @@ from fedbandits import config
 from fedbandits.common import checks
 from fedbandits.config import catalogue
 
-from . import output_files, tables
+from . import messages as output_files
+from . import tables
 from .messages import say, say_written, terminal
 
 

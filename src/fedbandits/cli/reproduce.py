@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits import config
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 
-from . import output_files, tables
+from . import messages as output_files
+from . import tables
 from .messages import say, say_written, terminal
 from .options import Force
 

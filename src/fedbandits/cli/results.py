@@ -10,7 +10,8 @@ import typer
 from fedbandits import config
 from fedbandits.common.files import atomic_write
 
-from . import output_files, tables
+from . import messages as output_files
+from . import tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, SequenceChanges, SequenceParts, sequence
 

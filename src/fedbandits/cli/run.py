@@ -16,7 +16,8 @@ from fedbandits import config
 from fedbandits.common import interrupts
 from fedbandits.config.replacing import refuse_other
 
-from . import output_files, tables
+from . import messages as output_files
+from . import tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, Force, Out
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from . import output_files, tables
+from . import messages as output_files
+from . import tables
 from .messages import say_written, terminal
 from .options import Changes, Config, Force, Out
 

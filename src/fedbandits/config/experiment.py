@@ -84,7 +84,7 @@ class Experiment:
         from fedbandits.engine.over_draws import draws_config
         from fedbandits.engine.preparation import configuration, setting_of
         from fedbandits.engine.stages.liars import checked_liars
-        from fedbandits.problems.redrawn import loss_seeds
+        from fedbandits.problems.base import loss_seeds
 
         ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
         lying = checked_liars(self.liars, self.problem, ready, self.gossip)

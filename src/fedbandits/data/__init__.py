@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 
 from .releases import Ratings, read_release
 

@@ -12,8 +12,7 @@ import numpy as np
 from fedbandits import results
 from fedbandits.common import checks
 from fedbandits.common.interrupts import calm
-from fedbandits.problems.base import Problem
-from fedbandits.problems.redrawn import loss_seeds
+from fedbandits.problems.base import Problem, loss_seeds
 from fedbandits.results.record import MOST_ROUND_LOSSES
 
 from .checkpoint import writing

@@ -12,9 +12,8 @@ import numpy as np
 from fedbandits.algorithms.base import AnyAlgorithm, Setting, check_class
 from fedbandits.attacks import Attack
 from fedbandits.common import checks, interrupts, version
-from fedbandits.common.backend import playing_on
+from fedbandits.common.backend import playing_on, refuse_fork
 from fedbandits.common.describe import describe
-from fedbandits.common.forks import refuse_fork
 from fedbandits.common.own_modules import sources_of
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse

@@ -23,9 +23,7 @@ import numpy as np
 from fedbandits.common import checks
 from fedbandits.networks import Network
 from fedbandits.networks.searches import Floats, count_components, laplacian_of, symmetric
-from fedbandits.networks.spectra import rough_modes, smooth_modes
-
-from .gaps import connectivity, gap_of_square
+from fedbandits.networks.spectra import connectivity, gap_of_square, rough_modes, smooth_modes
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse

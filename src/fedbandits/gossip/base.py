@@ -14,10 +14,9 @@ from fedbandits.common.checks import whole
 from fedbandits.networks import Network
 from fedbandits.networks.base import call
 from fedbandits.networks.searches import Floats, laplacian_of, symmetric
-from fedbandits.networks.spectra import rough_modes
+from fedbandits.networks.spectra import connectivity, gap_of_square, rough_modes
 
 from .bad_links import BadLinks
-from .gaps import connectivity, gap_of_square
 from .scatter import modes
 
 if TYPE_CHECKING:

@@ -37,12 +37,8 @@ def clipped(gossip: Gossip, limit: float) -> Gossip:
             "gossip.clipped takes a gossip such as gossip.max_degree(network), not "
             f"{type(gossip).__name__} {gossip!r}"
         )
-    most = checks.number(limit, "limit")
-    if not most > 0:
-        raise ValueError(
-            f"limit must be positive, not {limit}; for agents that do not communicate take "
-            "gossip.none"
-        )
+    silent = "; for agents that do not communicate take gossip.none"
+    most = checks.within(limit, "limit", "(0, inf]", silent)
     if gossip.rule == "clipped":
         raise ValueError(f"{gossip.name} is clipped already; give it the smaller limit")
     if gossip.faults is not None:

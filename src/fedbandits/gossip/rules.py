@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.common.checks import INT32, number, whole
+from fedbandits.common.checks import INT32, whole, within
 from fedbandits.common.describe import array_hash, describe
 from fedbandits.networks import Network, from_edges
 from fedbandits.networks.conversion import square
@@ -161,15 +161,14 @@ def unreliable(
             f"gossip.unreliable takes a gossip such as gossip.max_degree(network), not {gossip!r}"
         )
     weights = _symmetric_weights(gossip)
-    if not 0 < number(active, "active") <= 1:
-        raise ValueError(f"active must be above 0 and at most 1, not {active}")
+    active = within(active, "active", "(0, 1]")
     late = whole(delay, "delay", least=0, most=INT32)
     faults = BadLinks(
         checked_rule(rule, late),
         checked_loss(loss, gossip.network),
         late,
         *checked_churn(up, down),
-        float(active),
+        active,
     )
     alike = isinstance(loss, int | float | np.number)
     parameters: dict[str, Any] = {

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedbandits.common.checks import INT32, fits, whole
 from fedbandits.common.describe import label
-from fedbandits.common.figures import save_figure
+from fedbandits.common.files import save_figure
 
 from .searches import (
     Floats,

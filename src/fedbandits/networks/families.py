@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedbandits.common.checks import number, whole
+from fedbandits.common.checks import whole, within
 
 from .base import ClosedForm, Network, build, check_size, circle
 from .hilbert import along_hilbert_curve
@@ -130,8 +130,7 @@ def random_geometric(
 
     if numbering not in get_args(Numbering):
         raise ValueError(f"numbering must be 'networkx' or 'hilbert', not {numbering!r}")
-    if not number(radius, "radius") >= 0:
-        raise ValueError(f"radius must be 0 or more, not {radius}")
+    within(radius, "radius", "[0, inf]")
     # In a corner of the square a quarter of the disc is inside.
     inside = math.pi / 4 * min(radius, 1.0) ** 2
     n, seed = check_size(agents, lambda n: inside * _pairs(n)), whole(seed, "seed", least=0)
@@ -157,9 +156,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """
     import networkx as nx
 
-    chance = number(probability, "probability")
-    if not 0 <= chance <= 1:
-        raise ValueError(f"probability must be in [0, 1], not {chance}")
+    chance = within(probability, "probability", "[0, 1]")
     n = check_size(agents, lambda n: chance * _pairs(n), in_networkx=True)
     seed = whole(seed, "seed", least=0)
     graph = nx.fast_gnp_random_graph(n, chance, seed=seed)

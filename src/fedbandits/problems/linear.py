@@ -111,8 +111,7 @@ def linear(
     """
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     checks.unit_interval(common, "common")
-    if not 0 < checks.number(period, "period") < math.inf:
-        raise ValueError(f"period must be a finite number of rounds above 0, not {period}")
+    checks.within(period, "period", "(0, inf)")
     # Streams of their own: the same μ, h and g whatever K is.
     for_arms, for_losses = (np.random.default_rng([checks.seed32(seed), i]) for i in range(2))
     if features is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.common.figures import save_figure
+from fedbandits.common.files import save_figure
 from fedbandits.privacy.response import guarantee, guarantees
 
 from .comparison import named

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
-from fedbandits.common.figures import save_figure
-from fedbandits.common.files import atomic_write
+from fedbandits.common.files import atomic_write, save_figure
 from fedbandits.common.statistics import ONE_RUN, Band, band
 from fedbandits.privacy.response import guarantee
 
 from .best_arm import BestArm
-from .netcdf import write_netcdf
+from .snapshots import write_netcdf
 from .unbuilt import Unbuilt, table
 
 if TYPE_CHECKING:

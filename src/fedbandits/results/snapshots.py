@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from fedbandits.common.files import atomic_write
 
 from .record import recorded_rounds
 
@@ -128,3 +131,9 @@ class Snapshots:
 def _number(arms: int) -> np.dtype[Any]:
     """The smallest type that holds an arm's number."""
     return np.min_scalar_type(arms - 1)
+
+
+def write_netcdf(data: xr.Dataset, path: str | Path) -> None:
+    """Write a dataset whole or not at all; HDF5 makes the file in memory."""
+    with atomic_write(path) as file:
+        data.to_netcdf(file, engine="h5netcdf", encoding=encoding(data))

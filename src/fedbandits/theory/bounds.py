@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedbandits.common.checks import number, whole
+from fedbandits.common.checks import whole, within
 from fedbandits.schedules import Schedule, as_schedule
 
 from .rates import (
@@ -77,8 +77,7 @@ def lower_bound_full_information(
     """
     check_sizes(arms, horizon)
     delta = cluster_distance(network) if distance is None else distance
-    if not delta >= 0:
-        raise ValueError(f"distance must be 0 or more, not {distance}")
+    delta = within(delta, "distance", "[0, inf]")
     return math.sqrt((delta + 1) * horizon * math.log(arms) / 2) / 4
 
 
@@ -104,8 +103,7 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
     from scipy.stats import binom
 
     check_sizes(arms, horizon)
-    if not 0 < number(share, "share") <= 1:
-        raise ValueError(f"share must be above 0 and at most 1, not {share}")
+    share = within(share, "share", "(0, 1]")
     blocks, rest = divmod(horizon, whole(block, "block", least=1))
     heads = np.arange(blocks + 1)
     sums, chance = block * heads, binom.pmf(heads, blocks, 0.5)
@@ -213,11 +211,8 @@ def forgetting_bound(
         changes: S, of the sequence that it is compared with.
     """
     check_sizes(arms, horizon, gossip)
-    eta, m = number(learning_rate, "learning_rate"), number(memory, "memory")
-    if not 0 < eta < math.inf:
-        raise ValueError(f"learning_rate must be a constant above 0, not {learning_rate}")
-    if not 1 < m < math.inf:
-        raise ValueError(f"memory must be a finite number of rounds above 1, not {memory}")
+    eta = within(learning_rate, "learning_rate", "(0, inf)")
+    m = within(memory, "memory", "(1, inf)")
     changes = whole(changes, "changes", least=0, most=horizon - 1)
     gamma = np.minimum(_over_rounds(exploration, "exploration", gossip, arms, horizon), 1.0)
     if gamma[-1] == 0:

@@ -15,7 +15,7 @@ from fedbandits.common.files import atomic_write
 from fedbandits.results.plots import figure_of
 
 from .leaders import Leaders
-from .still import add_legend, drawn, show
+from .network import add_legend, drawn, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

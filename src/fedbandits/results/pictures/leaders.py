@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits import networks
 from fedbandits.results.plots import COLOURS
 
-from .given import one_of, snapshots_of
+from .agents import one_of, snapshots_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
