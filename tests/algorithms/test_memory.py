@@ -15,7 +15,7 @@ from fedbandits.common.describe import describe
 from fedbandits.config.document import load_config
 from fedbandits.engine.executors.chunk import compilations
 from fedbandits.engine.trajectory import trajectory
-from fedbandits.theory.theorems import Run, theorem_of
+from fedbandits.theory.theorems import RunFacts, theorem_of
 from fedbandits.tuning import knobs
 from tests.instances import ORACLE_SIZES, SMALL_CONFIG, connected_networks, random_losses
 from tests.oracles import paper as oracle
@@ -60,7 +60,7 @@ def test_a_memory_is_a_number_of_rounds(memory: object) -> None:
 
 def test_no_theorem_speaks_of_who_forgets() -> None:
     for algorithm, speaks in ((fb.FedExp3(0.1), True), (fb.FedExp3(0.1, memory=300), False)):
-        assert (theorem_of(Run(RING, 3, 400, describe(algorithm))) is not None) == speaks
+        assert (theorem_of(RunFacts(RING, 3, 400, describe(algorithm))) is not None) == speaks
 
 
 def test_a_memory_is_tuned_where_it_is_set() -> None:

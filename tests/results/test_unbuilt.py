@@ -1,4 +1,4 @@
-"""A result that nobody asked for its dataset prints the same, and loads no xarray."""
+"""A result prints the same before and after its dataset is built, and printing loads no xarray."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 import xarray as xr
 
 import fedbandits as fb
-from fedbandits.results.unbuilt import HEADER, Unbuilt, table
+from fedbandits.results.result import Unbuilt
+from fedbandits.results.summary import COLUMNS, text_table
 
 FOUR = fb.gossip.max_degree(fb.networks.ring(4))
 
@@ -55,7 +56,7 @@ def test_names_are_printed() -> None:
     assert repr(result) == before
 
 
-def test_where_runs_have_losses_of_their_own_the_dataset_is_asked() -> None:
+def test_where_runs_have_losses_of_their_own() -> None:
     watching = fb.problems.hit_favourite(problem(40))
     result = fb.simulate(watching, fb.FedExp3(), FOUR, runs=3)
     before = repr(result)
@@ -71,8 +72,8 @@ def test_the_table_is_that_of_pandas() -> None:
         values = rng.normal(size=(4, 3)) * scale
         values[rng.uniform(size=values.shape) < 0.2] = rng.choice([np.nan, 0.0, 0.5, 3.0, -1.0])
         rows = {f"row {'x' * i}": tuple(row.tolist()) for i, row in enumerate(values)}
-        theirs = pd.DataFrame.from_dict(rows, orient="index", columns=[name for _, name in HEADER])
-        assert table(rows) == theirs.round(2).to_string()
+        theirs = pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS))
+        assert text_table(rows) == theirs.round(2).to_string()
 
 
 def test_it_is_built_once_and_the_same_when_replaced() -> None:

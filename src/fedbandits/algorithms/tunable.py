@@ -51,7 +51,7 @@ def short(number: float) -> float:
     return float(f"{number:.3g}")
 
 
-class Rate(Tunable):
+class TunableRate(Tunable):
     """A rate, searched among constants."""
 
     def value(self, number: float, current: Any) -> Any:
@@ -59,7 +59,7 @@ class Rate(Tunable):
         return number if isinstance(current, numbers.Real) else Constant(number)
 
 
-class Exploration(Tunable):
+class TunableExploration(Tunable):
     """A probability c · t^(-a): c is searched, and a is that of the field, else 1/3."""
 
     def limits(self, current: Any, horizon: int) -> tuple[float, float]:
@@ -74,7 +74,7 @@ class Exploration(Tunable):
         return Power(number, current.a if isinstance(current, Power) else 1 / 3)
 
 
-class Rounds(Tunable):
+class TunableRounds(Tunable):
     """A number of rounds; `low` and `high` are multiples of the value that `set_up` chose."""
 
     def range(self, current: Any) -> tuple[float, float] | None:
@@ -94,7 +94,7 @@ class Rounds(Tunable):
         return int(number)
 
 
-class Memory(Rounds):
+class TunableMemory(TunableRounds):
     """A number of rounds to remember, searched around the given one."""
 
     def value(self, number: float, current: Any) -> float:  # noqa: ARG002
@@ -102,7 +102,7 @@ class Memory(Rounds):
         return number
 
 
-class Share(Tunable):
+class TunableShare(Tunable):
     """A share in (0, 1)."""
 
     def limits(self, current: Any, horizon: int) -> tuple[float, float]:  # noqa: ARG002
@@ -110,8 +110,8 @@ class Share(Tunable):
         return 0.0, 0.99
 
 
-LEARNING_RATE = Rate(0.003, 3.0, weight=2.0)
-EXPLORATION = Exploration(0.001, 0.3)
-BLOCK = Rounds(1 / 8, 8.0)
-MEMORY = Memory(1 / 8, 8.0)
-SHARE = Share(1e-10, 1e-3)
+LEARNING_RATE = TunableRate(0.003, 3.0, weight=2.0)
+EXPLORATION = TunableExploration(0.001, 0.3)
+BLOCK = TunableRounds(1 / 8, 8.0)
+MEMORY = TunableMemory(1 / 8, 8.0)
+SHARE = TunableShare(1e-10, 1e-3)

@@ -128,7 +128,7 @@ def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstru
             f"{type(trajectory.algorithm).__name__} sends noised sums of whole blocks, of which "
             "this attack, that looks at single rounds, makes nothing: no evidence either way"
         )
-    seen = _Seen(trajectory, attacker, victim)
+    seen = _SeenMessages(trajectory, attacker, victim)
     data = trajectory.dataset.isel(agent=victim)
     distribution = data["distribution"].transpose("time", "arm", "run").to_numpy()
     guess = _full if trajectory.algorithm.feedback == "full" else _bandit
@@ -147,7 +147,7 @@ def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstru
     )
 
 
-class _Seen:
+class _SeenMessages:
     """The messages that an attacker sees, and what it takes the victim to have received."""
 
     def __init__(self, trajectory: Trajectory, attacker: int, victim: int) -> None:
@@ -208,7 +208,7 @@ class _Seen:
 
 def _bandit(
     trajectory: Trajectory,
-    seen: _Seen,
+    seen: _SeenMessages,
     distribution: Floats,
     true_arm: npt.NDArray[np.int64],  # noqa: ARG001
 ) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -269,7 +269,10 @@ def _nearest(
 
 
 def _full(
-    trajectory: Trajectory, seen: _Seen, distribution: Floats, true_arm: npt.NDArray[np.int64]
+    trajectory: Trajectory,
+    seen: _SeenMessages,
+    distribution: Floats,
+    true_arm: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """The losses of all arms show; which was played does not, and is guessed by its chance."""
     rounds, arms, runs = distribution.shape

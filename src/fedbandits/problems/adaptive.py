@@ -12,8 +12,8 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common.describe import Fresh, array_hash
 
-from .base import Check, Problem, check_shape, check_sizes
-from .inside import Inside, static
+from .base import Check, Problem, Sized, check_shape, check_sizes, static
+from .inside import Inside
 
 _PLAYED = 64
 """Functions are known by a hash of the losses of this many rounds, arms being played in turn."""
@@ -135,12 +135,9 @@ def raised(losses: Array, by: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AdaptiveFunctions(Adaptive):
+class AdaptiveFunctions(Sized, Adaptive):
     """Two functions of the user's, and what is remembered before round 1."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     function: Fresh = field(metadata=static)
     watcher: Fresh = field(metadata=static)
     start: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -150,6 +151,19 @@ class Problem(ABC):
         """What the problem is, as plain data."""
         description: dict[str, Any] = describe(self)
         return description
+
+
+static = {"static": True}
+"""Metadata of fields that JAX must not trace."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sized(Problem):
+    """A problem with its sizes as static fields."""
+
+    agents: int = field(metadata=static)
+    arms: int = field(metadata=static)
+    horizon: int = field(metadata=static)
 
 
 class Seeded(Problem):

@@ -19,9 +19,7 @@ from fedbandits.common.streams import (
     words_at,
 )
 
-from .base import Check, RoundKey, Seeded, check_sizes
-
-static = {"static": True}
+from .base import Check, RoundKey, Seeded, Sized, check_sizes, static
 
 _COMPARED = 64
 
@@ -75,7 +73,8 @@ def paper_means(arms: int) -> np.ndarray[Any, Any]:
     return np.linspace(0, 1, arms, dtype=np.float32)
 
 
-class Coins(Seeded):
+@dataclass(frozen=True, eq=False, repr=False)
+class Coins(Sized, Seeded):
     """Losses that are 0 or 1, drawn by a seed."""
 
     binary = True
@@ -94,9 +93,6 @@ class Coins(Seeded):
 class Bernoulli(Coins):
     """Independent coins with a mean per agent and arm."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     means: Array
     """`[N, K]`, or `[1, K]` where they are the same for every agent."""
     seed: Array
@@ -149,9 +145,6 @@ class Bernoulli(Coins):
 class ActivatedBernoulli(Coins):
     """A new random subset of agents sees losses in every round."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     active: int = field(metadata=static)
     means: Array
     """`[K]`"""
@@ -194,9 +187,6 @@ class ActivatedBernoulli(Coins):
 class Switching(Coins):
     """The best arm changes between equal parts of the horizon."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     best_arms: Array
     """The best arm of each part, `[parts]`."""
     best: Array

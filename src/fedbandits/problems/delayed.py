@@ -10,19 +10,14 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import check_sizes
+from .base import check_sizes, static
 from .coins import Coins
-
-static = {"static": True}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelayedExperts(Coins):
     """Fair coins, the same for all agents of a cluster and for all rounds of a block."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     cluster: int = field(metadata=static)
     length: Array
     """Rounds in a block."""

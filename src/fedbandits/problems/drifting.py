@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,16 +13,11 @@ from .base import check_sizes
 from .coins import Coins
 from .heterogeneous import disagreement
 
-static = {"static": True}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drifting(Coins):
     """Coins whose means go up and down, each arm's a little after another's."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     phases: Array
     """When each arm is the best, as a part of a cycle, `[K]`."""
     cycles: Array

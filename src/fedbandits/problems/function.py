@@ -11,22 +11,16 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common.describe import Fresh, array_hash
 
-from .base import Problem, check_shape, check_sizes
-
-static = {"static": True}
-
+from .base import Sized, check_shape, check_sizes, static
 
 _SAMPLED = 64
 """A function is known by a hash of its losses in this many rounds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TracedFunction(Problem):
+class TracedFunction(Sized):
     """A JAX-traceable function of the round."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     function: Fresh = field(metadata=static)
     constant: bool = field(default=False, metadata=static)  # type: ignore[misc]
 

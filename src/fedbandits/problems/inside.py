@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from .base import Problem
-
-static = {"static": True}
+from .base import Problem, Sized
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Inside(Problem):
+class Inside(Sized):
     """A problem with another one inside, whose names, dates and seed are its own.
 
     Attributes:
         problem: the one inside.
     """
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     problem: Problem
 
     @property

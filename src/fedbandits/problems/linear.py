@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,15 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import Check, Seeded, check_sizes
-
-static = {"static": True}
+from .base import Check, Seeded, Sized, check_sizes
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Linear(Seeded):
+class Linear(Sized, Seeded):
     """ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, with parameters that differ between agents and change."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     vectors: Array
     """a_k = (1, x_k), `[K, d]`, with ‖x_k‖ <= 1."""
     common: Array

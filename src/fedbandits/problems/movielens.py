@@ -14,25 +14,20 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.describe import array_hash
 
-from .base import Check, Problem, check_sizes
+from .base import Check, Sized, check_sizes, static
 
 logger = logging.getLogger("fedbandits")
-
-static = {"static": True}
 
 NO_GENRES = "(no genres listed)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RatingSequences(Problem):
+class RatingSequences(Sized):
     """Every agent's ratings for every genre in order of time, stretched over the horizon.
 
     Memory is proportional to the ratings: no T × N × K tensor exists.
     """
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     half_stars: Array
     """Twice the ratings, one sequence of an agent and a genre after another."""
     start: Array

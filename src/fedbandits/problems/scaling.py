@@ -11,8 +11,8 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 
-from .base import Check, Problem
-from .inside import Inside, static
+from .base import Check, Problem, static
+from .inside import Inside
 
 
 @dataclass(frozen=True, eq=False, repr=False)

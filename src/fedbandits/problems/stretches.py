@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,16 +13,11 @@ from .base import check_sizes
 from .coins import Coins
 from .heterogeneous import disagreement
 
-static = {"static": True}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stretches(Coins):
     """Coins whose means stay the same over stretches of rounds."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     starts: Array
     """The first round of each stretch, ascending, `[S]`; that of the first is 1."""
     means: Array

@@ -17,8 +17,8 @@ from .scaling import scaled
 from .stored import Stored
 from .table_gaps import Gaps, fill_gaps, policy_of
 from .table_labels import Columns, Labels, choose_columns
-from .table_source import Source, read_table
-from .table_times import Rounds, rounds_of
+from .table_source import TableSource, read_table
+from .table_times import TableRounds, rounds_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,10 @@ def _sizes(labels: Labels) -> str:
 
 
 def _by_clock(
-    rounds: Rounds, v: np.ndarray[Any, Any], i: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]
+    rounds: TableRounds,
+    v: np.ndarray[Any, Any],
+    i: np.ndarray[Any, Any],
+    rows: np.ndarray[Any, Any],
 ) -> tuple[int, float] | None:
     """Return the rounds and the share of empty cells if times were compared by local clocks."""
     if rounds.by_clock is None:
@@ -154,7 +157,7 @@ def _by_clock(
     return sizes[0], 1 - len(np.unique(places)) / np.prod(sizes, dtype=float)
 
 
-def _values(source: Source, columns: Columns) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _values(source: TableSource, columns: Columns) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the losses or rewards, NaN where empty; reject values that are not numbers."""
     import pandas as pd
 
@@ -173,13 +176,13 @@ def _values(source: Source, columns: Columns) -> np.ndarray[Any, np.dtype[np.flo
     return values
 
 
-def _cell(source: Source, columns: Columns, row: int) -> str:
+def _cell(source: TableSource, columns: Columns, row: int) -> str:
     """Return the time, agent and arm of a row."""
     return columns.place(*(source.frame[name].iloc[row] for name in columns[:3]))
 
 
 def _numbered(
-    source: Source, name: str, what: str, order: Sequence[Hashable] | None
+    source: TableSource, name: str, what: str, order: Sequence[Hashable] | None
 ) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
     """Return the number of each row's label, and the labels in order."""
     import pandas as pd
@@ -208,7 +211,7 @@ def _numbered(
 
 
 def _refuse_duplicates(
-    places: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], source: Source, columns: Columns
+    places: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], source: TableSource, columns: Columns
 ) -> None:
     import pandas as pd
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .table_source import Source
+from .table_source import TableSource
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ class Labels(NamedTuple):
         return f"the {columns.value} at {columns.place(time, self.agents[v], self.arms[i])}"
 
 
-def choose_columns(source: Source, given: Mapping[str, str] | None) -> Columns:
+def choose_columns(source: TableSource, given: Mapping[str, str] | None) -> Columns:
     """Assign a column to each role; reject missing, repeated and empty columns.
 
     Args:
@@ -122,7 +122,7 @@ def _has_rewards(chosen: Mapping[str, str], there: list[Any]) -> bool:
     return "reward" in there
 
 
-def _no_column(role: str, name: str, asked: bool, source: Source) -> str:
+def _no_column(role: str, name: str, asked: bool, source: TableSource) -> str:
     """Return the error about a column that the table does not have."""
     wanted = "'loss': ... or 'reward'" if role == "loss" else repr(role)
     fix = f"Name the right column: columns={{{wanted}: ...}}"
@@ -133,7 +133,7 @@ def _no_column(role: str, name: str, asked: bool, source: Source) -> str:
     return f"the table has no column {name!r}{named}; it has {has}. {fix}"
 
 
-def _refuse_empty(column: pd.Series[Any], source: Source) -> None:
+def _refuse_empty(column: pd.Series[Any], source: TableSource) -> None:
     """Reject empty fields, and lists and other values that cannot be a label."""
     from pandas.api.types import is_hashable
 

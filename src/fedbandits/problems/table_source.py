@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Source(NamedTuple):
+class TableSource(NamedTuple):
     """A table and the place that it is from.
 
     Attributes:
@@ -42,13 +42,13 @@ class Source(NamedTuple):
         return f"row {row} (counted from 0, index {shown})"
 
 
-def read_table(table: Any) -> Source:
+def read_table(table: Any) -> TableSource:
     """Read a DataFrame, an object with `to_pandas()`, or a file."""
     import pandas as pd
 
     if isinstance(table, pd.DataFrame):
         numbered = isinstance(table.index, pd.RangeIndex) and table.index[:1].tolist() in ([], [0])
-        return Source(table.reset_index(drop=True), None, None if numbered else table.index)
+        return TableSource(table.reset_index(drop=True), None, None if numbered else table.index)
     if hasattr(table, "to_pandas"):
         return read_table(table.to_pandas())
     if not isinstance(table, str | Path):
@@ -67,7 +67,7 @@ def read_table(table: Any) -> Source:
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as a table ({str(error).strip()})") from error
     _refuse_misread(frame, path)
-    return Source(frame, path)
+    return TableSource(frame, path)
 
 
 def _refuse_misread(frame: pd.DataFrame, path: Path) -> None:

@@ -15,7 +15,7 @@ from fedbandits.common.describe import describe
 from fedbandits.common.statistics import band
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.theory import bounds
-from fedbandits.theory.theorems import Run, theorem_of, unproved
+from fedbandits.theory.theorems import RunFacts, theorem_of, unproved
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -172,13 +172,15 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 
 
-def _run(result: Result, matrix: Gossip) -> Run:
+def _run(result: Result, matrix: Gossip) -> RunFacts:
     """A result as theorems see it."""
     data = result.dataset
     horizon = int(data["time"][-1])
     config, epsilon = result.config, result.epsilon
     cost = 1.0 if epsilon is None else RandomisedResponse(epsilon).cost
-    return Run(matrix, data.sizes["arm"], horizon, config["algorithm"], cost, "liars" in config)
+    return RunFacts(
+        matrix, data.sizes["arm"], horizon, config["algorithm"], cost, "liars" in config
+    )
 
 
 def _measured(values: Any) -> tuple[float, str]:

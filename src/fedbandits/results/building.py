@@ -1,14 +1,13 @@
-"""A result, from what was recorded."""
+"""A result from a finished record, before and after xarray has its arrays."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from .result import FORMAT, Result
-from .unbuilt import Unbuilt
+from .result import FORMAT, Result, Unbuilt
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -18,23 +17,30 @@ if TYPE_CHECKING:
     from .snapshots import Snapshots
 
 
+class Labels(NamedTuple):
+    """Names of agents and arms, and dates of rounds; None for those that have numbers alone."""
+
+    agents: tuple[str, ...] | None
+    arms: tuple[str, ...] | None
+    dates: np.ndarray[Any, Any] | None
+
+
 def build_result(
     record: Record,
     recommended: np.ndarray[Any, Any],
     config: dict[str, Any],
     sent: Communication,
     against: Literal["current", "final"],
-    agent_names: tuple[str, ...] | None = None,
-    arm_names: tuple[str, ...] | None = None,
+    labels: Labels,
     gossip: Gossip | None = None,
-    dates: np.ndarray[Any, Any] | None = None,
     snapshots: Snapshots | None = None,
 ) -> Result:
-    """A result from a finished record."""
+    """Return the result of a finished record."""
+    agent_names, arm_names, dates = labels
     runs, agents = recommended.shape
     arms = record.arm_loss.shape[1]
     own_losses = record.arm_loss.ndim == 3
-    # Along the runs too: one value for all, or one for each.
+    # One value for all runs, or one for each.
     best = record.arm_loss.min(axis=1).reshape(len(record.times), -1)
     spent = record.expected.mean(axis=1) + record.worst_excess
     data = Unbuilt(
@@ -76,7 +82,7 @@ def build_result(
 
 
 def _of_rounds(record: Record) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:
-    """Dimensions and values of `round_loss`."""
+    """Return dimensions and values of `round_loss`."""
     if record.round_loss.ndim == 3:
         return ("run", "round", "arm"), record.round_loss.transpose(2, 0, 1)
     return ("round", "arm"), record.round_loss

@@ -20,7 +20,7 @@ SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Powe
 """Rates of the round alone, which the sum before tuning can be computed for."""
 
 
-class Run(NamedTuple):
+class RunFacts(NamedTuple):
     """What a theorem has to know.
 
     Attributes:
@@ -53,7 +53,7 @@ class Row(NamedTuple):
     remark: str
 
 
-def _always(run: Run) -> bool:  # noqa: ARG001
+def _always(run: RunFacts) -> bool:  # noqa: ARG001
     return True
 
 
@@ -70,14 +70,14 @@ class Theorem:
         title: what a plot calls it.
     """
 
-    rows: Callable[[Run], dict[str, Row]]
-    applies: Callable[[Run], bool] = _always
+    rows: Callable[[RunFacts], dict[str, Row]]
+    applies: Callable[[RunFacts], bool] = _always
     any_rounds: bool = False
     curve: Callable[..., float] | None = None
     title: str = ""
 
 
-def unproved(run: Run) -> str | None:
+def unproved(run: RunFacts) -> str | None:
     """Why no upper bound holds, whatever the algorithm; None where one may."""
     if run.liars:
         return "none is known where agents lie"
@@ -86,7 +86,7 @@ def unproved(run: Run) -> str | None:
     return None
 
 
-def theorem_of(run: Run) -> Theorem | None:
+def theorem_of(run: RunFacts) -> Theorem | None:
     """The theorem that speaks of a run; None where there is none."""
     kind = algorithms.REGISTRY.get(run.algorithm["name"])
     if kind is None or kind.theorem is None or unproved(run) is not None:
@@ -97,12 +97,12 @@ def theorem_of(run: Run) -> Theorem | None:
     return found if found.applies(run) else None
 
 
-def _remembers(run: Run) -> bool:
+def _remembers(run: RunFacts) -> bool:
     """Whether sums are of all rounds: the proof is of no other."""
     return run.algorithm.get("memory") is None
 
 
-def _doubly_adversarial(run: Run) -> dict[str, Row]:
+def _doubly_adversarial(run: RunFacts) -> dict[str, Row]:
     rates = bounds.theorem_rates(run.gossip, **run.sizes)
     value = bounds.upper_bound(run.gossip, **run.sizes)
     needed = bounds.horizon_needed(run.gossip, arms=run.arms)
@@ -118,7 +118,7 @@ def _doubly_adversarial(run: Run) -> dict[str, Row]:
     return rows
 
 
-def _own_rates(run: Run) -> dict[str, Any] | None:
+def _own_rates(run: RunFacts) -> dict[str, Any] | None:
     """The rates of a run, where they are functions of the round alone."""
     rates = {key: dict(run.algorithm[key]) for key in ("learning_rate", "exploration")}
     names = {key: rate.pop("name") for key, rate in rates.items()}
@@ -127,33 +127,33 @@ def _own_rates(run: Run) -> dict[str, Any] | None:
     return {key: SCHEDULES[names[key]](**rate) for key, rate in rates.items()}
 
 
-def _full_information(run: Run) -> dict[str, Row]:
+def _full_information(run: RunFacts) -> dict[str, Row]:
     value = bounds.upper_bound_full_information(run.gossip, **run.sizes)
     return {"upper bound, full information": _row(value, "with the rate of from_theorem", run)}
 
 
-def _block_gossip(run: Run) -> dict[str, Row]:
+def _block_gossip(run: RunFacts) -> dict[str, Row]:
     value = bounds.block_gossip_bound(run.gossip, **run.sizes)
     block = bounds.block_gossip_rates(run.gossip, **run.sizes).block
     remark = f"as its paper states it, with B = {block:,} and the other constants of from_theorem"
     return {"upper bound of BlockGossip": _row(value, remark, run)}
 
 
-def _block_gossip_applies(run: Run) -> bool:
+def _block_gossip_applies(run: RunFacts) -> bool:
     """Whether it is about this regulariser and this matrix."""
     if run.algorithm["regulariser"] != "minimax" or run.gossip.random:
         return False
     return accelerated.positive_semidefinite(run.gossip)
 
 
-def _delayed(run: Run) -> dict[str, Row]:
+def _delayed(run: RunFacts) -> dict[str, Row]:
     delay = run.algorithm["hops"]
     value = bounds.delayed_ftrl_bound(**run.sizes, delay=delay)
     remark = f"one agent, a delay of {delay}"
     return {"Zimmert and Seldin, upper bound": _row(value, remark, run)}
 
 
-def _row(value: float, remark: str, run: Run) -> Row:
+def _row(value: float, remark: str, run: RunFacts) -> Row:
     if run.cost > 1:
         value, remark = value * run.cost, f"{remark}; times c = {run.cost:.4g}: bits for losses"
     return Row(value, remark if value < run.horizon else f"{remark}; vacuous: above T")
