@@ -93,7 +93,7 @@ def reproduce(
 
 
 def _next_time(name: str, options: Options) -> str:
-    """What becomes of a part that was stopped: it goes on if it has kept cells, else begins anew.
+    """Return how a stopped part goes on: from its finished cells, or from the beginning.
 
     The command names the part alone: those that are done before it would be played again.
     """

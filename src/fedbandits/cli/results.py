@@ -137,7 +137,7 @@ def plot(
 
 
 def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:
-    """Cells of a sweep by their values, other results by what tells them apart."""
+    """Name cells of a sweep by their values, and other results by their differences."""
     from fedbandits.results.comparison import named
 
     both = list(zip(shown, results, strict=True))

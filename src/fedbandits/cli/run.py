@@ -190,6 +190,6 @@ def _how_to_resume(
 
 
 def _run_command(file: Path, changes: Sequence[str], out: Path, more: list[str]) -> list[str]:
-    """What the user may type to go on."""
+    """Return the command that goes on."""
     changed = [word for change in changes for word in ("--set", change)]
     return ["fedbandits", "run", str(file), *changed, "--out", str(out), *more]

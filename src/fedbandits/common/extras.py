@@ -66,7 +66,7 @@ class MissingExtraError(ModuleNotFoundError):
 
 
 def install_command(extra: str) -> str:
-    """What to type to get an extra; without one, the package itself.
+    """Return the command that installs an extra, or the package itself.
 
     Example:
         >>> install_command("sim"), install_command("")
@@ -76,7 +76,7 @@ def install_command(extra: str) -> str:
 
 
 def advice(error: ImportError) -> str | None:
-    """What to install where an import failed; None if that is not of this table.
+    """Return what to install after a failed import; None for other packages.
 
     Example:
         >>> print(advice(ModuleNotFoundError("No module named 'xarray'", name="xarray")))
@@ -110,7 +110,7 @@ class _LastFinder:
 
 
 def _importer(frame: FrameType | None) -> str:
-    """The module that imports something: the innermost that is not of the import system."""
+    """Return the name of the importing module: the innermost outside of the import system."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith(("importlib", "_frozen_importlib")):
@@ -120,12 +120,12 @@ def _importer(frame: FrameType | None) -> str:
 
 
 def installed(name: str) -> bool:
-    """Whether a package can be imported."""
+    """Return whether a package can be imported."""
     return importlib.util.find_spec(name) is not None
 
 
 def version(name: str) -> str | None:
-    """The version of a package that is installed, or None.
+    """Return the version of an installed package, or None.
 
     Example:
         >>> version("no-such-package") is None

@@ -78,7 +78,7 @@ class BadLinks:
         return f"this algorithm over bad links with rule {self.rule}{churn}"
 
     def gap(self, network: Network, weights: Floats) -> float:
-        """1 - σ2 of edges with these weights, `[E]`, over such links.
+        """Return 1 - σ2 of edges with these weights, `[E]`, over such links.
 
         Where a theorem holds σ2² is the second largest eigenvalue of E WᵀW. Elsewhere σ2 is of the
         expected matrix, in which an edge has the mean of its two directions' weights; delays do not
@@ -100,7 +100,7 @@ class BadLinks:
 
 
 def mean_square(agents: int, edges: Any, weights: Floats, survives: Floats) -> Sparse:
-    """E WᵀW where edge e has its weight w_e with probability q_e and else 0, independently.
+    """Return E WᵀW if edge e independently has its weight w_e with probability q_e, else 0.
 
     (I - L)² + 2 Σ_e w_e² q_e (1 - q_e) B_e, with L the Laplacian of the weights w q and B_e that of
     the edge alone: B_e² = 2 B_e.
@@ -118,7 +118,7 @@ def mean_square(agents: int, edges: Any, weights: Floats, survives: Floats) -> S
 
 
 def checked_loss(loss: Any, network: Network) -> Floats:
-    """The loss of every message, `[2E]`, from whatever a user may say.
+    """Return the loss of every message, `[2E]`, in any form that users may give.
 
     A number is of all messages; `[N]` is by sender; `[2E]` as in `BadLinks`; a mapping has some
     (sender, receiver), the others lose nothing; a function is called with each.
@@ -159,7 +159,7 @@ def checked_loss(loss: Any, network: Network) -> Floats:
 
 
 def checked_rule(rule: Any, delay: int) -> str:
-    """One of the rules, and one that takes messages of earlier rounds where there are any."""
+    """Return a valid rule; with delays it must accept messages of earlier rounds."""
     if rule not in RULES:
         meant = checks.did_you_mean(rule, RULES)
         raise ValueError(f"rule {rule!r}{meant} The rules are {', '.join(RULES)}")
@@ -172,7 +172,7 @@ def checked_rule(rule: Any, delay: int) -> str:
 
 
 def checked_churn(up: Any, down: Any) -> tuple[int | None, int | None]:
-    """Rounds up and rounds down: both, or neither."""
+    """Return rounds up and rounds down: both, or neither."""
     if up is None and down is None:
         return None, None
     if up is None or down is None:

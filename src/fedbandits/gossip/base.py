@@ -125,7 +125,7 @@ class Gossip:
         return modes(self)
 
     def c_w(self, horizon: int) -> float:
-        """The paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.
+        """Return the paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.
 
         Arguments:
             horizon: T, the number of rounds.
@@ -153,13 +153,13 @@ class Gossip:
 
 
 def metropolis_weights(network: Network) -> Floats:
-    """1 / (1 + the larger degree) for each edge."""
+    """Return 1 / (1 + the larger degree) for each edge."""
     larger: Floats = network.degrees[network.edges].max(axis=1).astype(np.float64)
     return 1 / (1 + larger)
 
 
 def _gap(W: Sparse) -> float:
-    """1 - σ2 of any doubly stochastic matrix."""
+    """Return 1 - σ2 of any doubly stochastic matrix."""
     if abs(W - W.T).max() <= _ROUNDING:
         slowest = connectivity(W)
         if slowest <= 2 * W.diagonal().min():  # Gershgorin: no eigenvalue below 2 min W_vv - 1

@@ -15,7 +15,7 @@ _ROUNDING = 1e-12
 
 
 def clipped(gossip: Gossip, limit: float) -> Gossip:
-    """Differences to neighbours count up to a limit: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
+    """Limit differences to neighbours: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
 
     Without liars the mean of all agents is kept, as W keeps it, and agreement is slower where
     differences exceed the limit. A liar moves the sum of the others by at most limit · Σ_u W_u,liar

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def max_degree(network: Network, lazy: bool = True) -> Gossip:
-    """W = I - L / (2 (1 + d_max)), the paper's matrix.
+    """Return W = I - L / (2 (1 + d_max)), the paper's matrix.
 
     Arguments:
         network: a connected network.
@@ -46,7 +46,7 @@ def max_degree(network: Network, lazy: bool = True) -> Gossip:
 
 
 def metropolis(network: Network) -> Gossip:
-    """W_uv = 1 / (1 + max(d_u, d_v)) on edges, the rest on the diagonal.
+    """Return W_uv = 1 / (1 + max(d_u, d_v)) on edges, with the rest on the diagonal.
 
     Example:
         >>> from fedbandits import networks
@@ -62,7 +62,7 @@ def metropolis(network: Network) -> Gossip:
 
 
 def fastest(network: Network) -> Gossip:
-    """The symmetric W on this network with the smallest σ2.
+    """Return the symmetric W on this network with the smallest σ2.
 
     Up to 50 agents the optimum, by a semidefinite program. Then, up to 5,000 edges, by cutting
     planes, which on the graphs tested lose at most 0.5% of the optimal gap; above that, by a
@@ -86,7 +86,7 @@ def fastest(network: Network) -> Gossip:
 
 
 def random_edge(network: Network) -> Gossip:
-    """One edge a round, drawn uniformly: its two agents average, all others keep.
+    """Draw one edge per round, uniformly; its two agents average, all others keep their values.
 
     So messages are averaged; what is combined by the maximum or flooded travels over every edge in
     every round. E[W_t] = I - L / (2 |E|), which is E WᵀW too: σ2 is the square root of its second
@@ -104,7 +104,7 @@ def random_edge(network: Network) -> Gossip:
 
 
 def none(network: Network) -> Gossip:
-    """W = I: no communication. The only rule that takes a disconnected network.
+    """Return W = I, no communication; the only rule for disconnected networks.
 
     Example:
         >>> from fedbandits import networks
@@ -125,7 +125,7 @@ def unreliable(
     down: int | None = None,
     active: float = 1.0,
 ) -> Gossip:
-    """The same weights over links that lose messages, are late, or are down.
+    """Use the same weights over links that lose messages, are late, or are down.
 
     In every round and run each message is lost independently of all others. What is combined by the
     maximum is lost with the message it is in, but never late. Agents play on when their links are
@@ -186,7 +186,7 @@ def unreliable(
 
 
 def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
-    """A matrix of your own, checked: doubly stochastic, and zero where there is no edge.
+    """Return the gossip of your own matrix, doubly stochastic, and zero where there is no edge.
 
     Arguments:
         matrix: [N, N], NumPy or SciPy sparse; need not be symmetric.
@@ -225,7 +225,7 @@ REGISTRY: dict[str, Callable[..., Gossip]] = {
 
 
 def _symmetric_weights(gossip: Gossip) -> float | Floats:
-    """The weights of a gossip that is the same in every round and in both directions."""
+    """Return the weights of a gossip that is constant and symmetric."""
     if gossip.random or gossip.silent or gossip.faults is not None:
         raise ValueError(
             f"gossip.unreliable takes weights that are the same in every round, not {gossip.name}; "

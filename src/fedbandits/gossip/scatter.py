@@ -35,7 +35,7 @@ _ROUNDING = 1e-13
 
 
 def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
-    """The variance of gossiped sums about their mean, of noise of variance 1 in every round.
+    """Return the variance of gossiped sums about their mean, for noise of variance 1 per round.
 
     Up to 500 agents it is exact where W is symmetric and always the same, but that a difference
     which takes more than 10,000 rounds to dissolve is counted for so many. Of more agents it is
@@ -72,7 +72,7 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
 
 
 def modes(gossip: Gossip) -> tuple[Floats, Floats]:
-    """Eigenvalues of W but that of agreement, and the share of agents' noise in each.
+    """Return the eigenvalues of W except that of agreement, and the share of noise in each.
 
     They are within (-1, 1); without their signs where W is drawn anew or has no symmetry, and then
     the roots of those of E WᵀW. Of many agents they are Lanczos' values, without signs too: few,
@@ -92,7 +92,7 @@ def modes(gossip: Gossip) -> tuple[Floats, Floats]:
 
 
 def _with_momentum(modes: Floats, momentum: float) -> Floats:
-    """Σ_b (x^b)² of each mode, from x^0 = x^{-1} = 1."""
+    """Return Σ_b (x^b)² of each mode, from x^0 = x^{-1} = 1."""
     before, now = np.ones_like(modes), np.ones_like(modes)
     total = np.zeros_like(modes)
     for _ in range(_ROUNDS):
@@ -104,7 +104,7 @@ def _with_momentum(modes: Floats, momentum: float) -> Floats:
 
 
 def _lanczos(gossip: Gossip, seed: int) -> tuple[Floats, Floats]:
-    """Quadrature by Lanczos' method of squared modes, from a random vector without mean."""
+    """Return Lanczos quadrature of squared modes, from a random vector without mean."""
     agents = gossip.network.agents
     start = np.random.default_rng(seed).choice([-1.0, 1.0], agents)
     start -= start.mean()
@@ -132,7 +132,7 @@ def _lanczos(gossip: Gossip, seed: int) -> tuple[Floats, Floats]:
 
 
 def _exchanged(gossip: Gossip, x: Floats) -> Floats:
-    """E WᵀW x."""
+    """Return E WᵀW x."""
     if isinstance(gossip.weights, float | np.ndarray):
         once = _mixed(gossip, x)
         return once if gossip.random else _mixed(gossip, once)
@@ -141,7 +141,7 @@ def _exchanged(gossip: Gossip, x: Floats) -> Floats:
 
 
 def _mixed(gossip: Gossip, x: Floats) -> Floats:
-    """W x, edge by edge: a live agent has no sparse matrices."""
+    """Return W x, edge by edge: a live agent has no sparse matrices."""
     (u, v), agents = gossip.network.edges.T, len(x)
     flows = gossip.edge_weights * (x[u] - x[v])
     found: Floats = x - np.bincount(u, flows, agents) + np.bincount(v, flows, agents)
@@ -149,7 +149,7 @@ def _mixed(gossip: Gossip, x: Floats) -> Floats:
 
 
 def _dense(gossip: Gossip) -> Floats:
-    """W, likewise."""
+    """Return W as a dense matrix, without sparse matrices."""
     if not isinstance(gossip.weights, float | np.ndarray):
         given: Floats = gossip.weights.toarray()
         return given
@@ -160,5 +160,5 @@ def _dense(gossip: Gossip) -> Floats:
 
 
 def _below_one(squares: Floats) -> Floats:
-    """Differences that dissolve in `_OLDEST` rounds at the latest."""
+    """Return squares clipped so that differences dissolve within `_OLDEST` rounds."""
     return np.clip(squares, 0.0, 1 - 1 / _OLDEST)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
-    """A network given by its edges.
+    """Return the network with the given edges.
 
     Arguments:
         agents: N.
@@ -39,7 +39,7 @@ def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
 
 
 def from_adjacency(matrix: Any) -> Network:
-    """A network given by its adjacency matrix.
+    """Return the network with the given adjacency matrix.
 
     Arguments:
         matrix: [N, N] of 0 and 1, symmetric with a zero diagonal; NumPy, nested lists or SciPy
@@ -60,7 +60,7 @@ def from_adjacency(matrix: Any) -> Network:
 
 
 def from_networkx(graph: nx.Graph[Any]) -> Network:
-    """A network given as an undirected networkx graph; agents are its nodes in their order.
+    """Return the network of an undirected networkx graph; agents are its nodes in their order.
 
     Nodes that are not just 0 … N-1 are kept as `network.names`. A network has no weights: the
     weights of the graph's edges are ignored, with a warning if they differ.
@@ -74,7 +74,7 @@ def from_networkx(graph: nx.Graph[Any]) -> Network:
 
 
 def read_graphml(path: str | Path) -> Network:
-    """A network from a GraphML file; agents are its nodes in the file's order.
+    """Return the network of a GraphML file; agents are its nodes in the order of the file.
 
     Weights of edges are ignored, with a warning if they differ.
     """
@@ -90,7 +90,7 @@ def read_graphml(path: str | Path) -> Network:
 
 
 def square(matrix: Any, what: str) -> Sparse:
-    """`matrix`, dense or sparse, as a square csr_array of floats: a copy."""
+    """Return a dense or sparse `matrix` as a square csr_array of floats: a copy."""
     from scipy.sparse import csr_array, issparse
 
     if not issparse(matrix):
@@ -114,7 +114,7 @@ def square(matrix: Any, what: str) -> Sparse:
 def _checked(
     family: str, agents: int, edges: npt.ArrayLike, parameters: Mapping[str, Any] | None = None
 ) -> Network:
-    """A network from edges that may be anything."""
+    """Return a network from edges that may be invalid."""
     pairs = _edge_array(edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         weights = "; edges have no weights" if pairs.ndim == 2 and pairs.shape[1] == 3 else ""

@@ -18,7 +18,7 @@ Numbering: TypeAlias = Literal["networkx", "hilbert"]
 
 
 def complete(agents: int) -> Network:
-    """Every agent linked to every other.
+    """Link every agent to every other.
 
     Example:
         >>> complete(4).algebraic_connectivity
@@ -30,7 +30,7 @@ def complete(agents: int) -> Network:
 
 
 def grid(rows: int, cols: int) -> Network:
-    """A rows × cols lattice; agent r·cols + c stands in row r, column c.
+    """Link agents in a rows × cols lattice; agent r·cols + c is in row r, column c.
 
     Example:
         >>> grid(2, 2).edges.tolist()
@@ -50,7 +50,7 @@ def grid(rows: int, cols: int) -> Network:
 
 
 def square_grid(agents: int) -> Network:
-    """A lattice as near to a square as can be: ⌈√N⌉ columns, the last row possibly not full.
+    """Link agents in a nearly square lattice: ⌈√N⌉ columns, the last row possibly incomplete.
 
     Example:
         >>> square_grid(7).edges.tolist()
@@ -65,7 +65,7 @@ def square_grid(agents: int) -> Network:
 
 
 def ring(agents: int) -> Network:
-    """A cycle of at least three agents.
+    """Link at least three agents in a cycle.
 
     Example:
         >>> ring(4).edges.tolist()
@@ -80,7 +80,7 @@ def ring(agents: int) -> Network:
 
 
 def path(agents: int) -> Network:
-    """Agents in a line.
+    """Link agents in a line.
 
     Example:
         >>> path(3).edges.tolist()
@@ -92,7 +92,7 @@ def path(agents: int) -> Network:
 
 
 def star(agents: int) -> Network:
-    """Agent 0 linked to all others.
+    """Link agent 0 to all others.
 
     Example:
         >>> star(4).degrees
@@ -108,7 +108,7 @@ def star(agents: int) -> Network:
 def random_geometric(
     agents: int, radius: float, seed: int = 0, numbering: Numbering = "networkx"
 ) -> Network:
-    """Uniform positions in the unit square, linked where at most `radius` apart.
+    """Link agents at most `radius` apart, at uniform positions in the unit square.
 
     The same graph as networkx.random_geometric_graph(agents, radius, seed=seed). May be
     disconnected: see `network.connected`.
@@ -145,7 +145,7 @@ def random_geometric(
 
 
 def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
-    """Every pair linked with the same probability, independently.
+    """Link every pair with the same probability, independently.
 
     The same graph as networkx.fast_gnp_random_graph(agents, probability, seed=seed). May be
     disconnected: see `network.connected`.
@@ -165,7 +165,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
 
 
 def two_clusters(cluster: int, path: int) -> Network:
-    """Two cliques joined by a path: the graph of the paper's lower bound.
+    """Join two cliques by a path: the graph of the paper's lower bound.
 
     Agents 0 … cluster-1 are the first clique, the next `path` agents the path, the rest the
     second clique; the cliques are path + 1 hops apart.
@@ -192,7 +192,7 @@ def two_clusters(cluster: int, path: int) -> Network:
 
 
 def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
-    """Agents arrive one by one and link to `links` others, popular ones more often.
+    """Link agents, one after the other, to `links` others, popular ones more often.
 
     The same graph as networkx.barabasi_albert_graph(agents, links, seed=seed).
 
@@ -213,20 +213,20 @@ def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
 
 
 def _pairs(agents: int) -> float:
-    """Edges of a clique."""
+    """Return the number of edges of a clique."""
     return agents * (agents - 1) / 2
 
 
 def _chain(first: int, stop: int) -> Ints:
-    """[stop - first - 1, 2] edges of a line through agents first … stop - 1."""
+    """Return [stop - first - 1, 2] edges of a line through agents first … stop - 1."""
     return np.column_stack([np.arange(first, stop - 1), np.arange(first + 1, stop)])
 
 
 def _line(agents: int) -> ClosedForm:
-    """Of a path: 4 sin²(πk/2N), k = 0 … N-1."""
+    """Return the spectrum of a path: 4 sin²(πk/2N), k = 0 … N-1."""
     return ClosedForm(_sin2(1, 2 * agents), _sin2(agents - 1, 2 * agents), agents - 1)
 
 
 def _sin2(k: int, n: int) -> float:
-    """4 sin²(πk/n)."""
+    """Return 4 sin²(πk/n)."""
     return 4 * math.sin(math.pi * k / n) ** 2

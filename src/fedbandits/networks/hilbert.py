@@ -21,7 +21,7 @@ _ORDER = 16
 
 
 def along_hilbert_curve(positions: Floats) -> Ints:
-    """The agents in the order in which the curve meets them.
+    """Return the agents in the order of the curve.
 
     Args:
         positions: `[N, 2]`, in the unit square.
@@ -38,7 +38,7 @@ def along_hilbert_curve(positions: Floats) -> Ints:
 
 
 def place_on_curve(column: npt.ArrayLike, row: npt.ArrayLike, order: int) -> npt.NDArray[np.int64]:
-    """How many cells the curve of this order visits before each of these.
+    """Return the number of cells that the curve of this order visits before each of these.
 
     Quarters come as (0, 0), (0, 1), (1, 1), (1, 0): quarter (a, b) is number 3a xor b. Inside the
     first, x and y change places; inside the last too, and both run backwards.

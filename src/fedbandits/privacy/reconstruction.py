@@ -94,7 +94,7 @@ def _share(found: npt.NDArray[np.bool_], of: npt.NDArray[np.bool_]) -> float:
 
 
 def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstruction:
-    """What an attacker learns of a neighbour's arms and losses from the messages it sees.
+    """Reconstruct a neighbour's arms and losses from the messages that an attacker sees.
 
     It knows the algorithm and the gossip matrix, as all do. It keeps its own copy of the victim's
     state: in each round it tries every arm with a loss of 0 and of 1, sees which message would
@@ -183,11 +183,11 @@ class _SeenMessages:
         }
 
     def sent(self, t: int) -> Heard:
-        """What the victim sent in round t, `[M, R]` by leaf."""
+        """Return the victim's message of round t, `[M, R]` by leaf."""
         return {name: found[t - 1, ..., self._victim] for name, found in self.messages.items()}
 
     def received(self, t: int) -> Heard:
-        """What the victim seems to have received in round t, `[M, R]` by leaf."""
+        """Return an estimate of what the victim received in round t, `[M, R]` by leaf."""
         return {name: self._combined(name, found, t) for name, found in self.messages.items()}
 
     def _combined(self, name: str, found: Floats, t: int) -> Floats:
@@ -212,7 +212,7 @@ def _bandit(
     distribution: Floats,
     true_arm: npt.NDArray[np.int64],  # noqa: ARG001
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Arm and loss of every round but the last, `[T - 1, R]`."""
+    """Return arm and loss of every round except the last, `[T - 1, R]`."""
     rounds, arms, runs = distribution.shape
     algorithm = trajectory.algorithm
     # Every arm with a loss of 0 and of 1, side by side: [K, R, 2 K].
@@ -246,7 +246,7 @@ def _bandit(
 def _nearest(
     told: Mapping[str, Any], came: Heard, p: Floats, arms: int
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The arm and the loss whose message is nearest to the one that came, `[R]` each.
+    """Return the arm and the loss whose message is nearest to the true one, `[R]` each.
 
     Messages are taken to move in a straight line between a loss of 0 and of 1.
     """
@@ -274,7 +274,7 @@ def _full(
     distribution: Floats,
     true_arm: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The losses of all arms show; which was played does not, and is guessed by its chance."""
+    """Return the losses, which show, and the likeliest arms, which do not show."""
     rounds, arms, runs = distribution.shape
     algorithm = trajectory.algorithm
     found_arm = distribution[:-1].argmax(axis=1)
@@ -302,7 +302,7 @@ def _full(
 
 
 def _widened(state: Any, runs: int, tries: int) -> Any:
-    """A state `[..., R, 1]` as one `[..., R, 2 K]`; scalars stay."""
+    """Return a state `[..., R, 1]` as one of shape `[..., R, 2 K]`; scalars stay."""
     return type(state)(
         *(
             x if np.ndim(x) < 2 else np.broadcast_to(x, (*np.shape(x)[:-2], runs, tries))

@@ -57,32 +57,32 @@ class Adaptive(Problem):
 
     @abstractmethod
     def memory(self) -> Any:
-        """What is remembered before round 1 of a run: arrays, or a tuple or dict of them."""
+        """Return the memory before round 1 of a run: arrays, or a tuple or dict of them."""
 
     @abstractmethod
     def losses_given(self, t: Array, memory: Any) -> Array:
-        """ℓ_t^v(i), the losses of round t of a run in which this is remembered: `[N, K]`."""
+        """Return ℓ_t^v(i), the losses of round t of a run with this memory: `[N, K]`."""
 
     @abstractmethod
     def watch(self, memory: Any, action: Array, t: Array) -> Any:
-        """What is remembered after round t, in which these arms were played, `[N]`.
+        """Return the memory after round t, in which these arms were played, `[N]`.
 
         Of the shapes and types that `memory` has.
         """
 
     def losses(self, t: Array) -> NoReturn:
-        """Refused: there are none before arms are played."""
+        """Raise an error: there are no losses before arms are played."""
         raise TypeError(
             f"{self.title} has no losses at round {t} that arms do not decide: every run has its "
             "own. fb.simulate plays it; losses_given(t, memory) are those of a run"
         )
 
     def block(self, first: int, last: int) -> NoReturn:  # noqa: ARG002
-        """Refused: there are none before arms are played."""
+        """Raise an error: there are no losses before arms are played."""
         self.losses(first)
 
     def in_run(self, run: int, t: int, v: int, i: int) -> str:
-        """What errors call the loss of a run, round, agent and arm."""
+        """Return the name of the loss of a run, round, agent and arm, for errors."""
         return f"in run {run} {self.cell(t, v, i)}"
 
 
@@ -99,12 +99,12 @@ class Watching(Inside, Adaptive):
         return "never" if self.problem.check == "never" else "during"
 
     def describe(self) -> dict[str, Any]:
-        """The problem inside and what is made of it."""
+        """Return the description, with that of the inner problem."""
         return super().describe() | {"problem": self.problem.describe()}
 
 
 def check_inside(problem: Any, name: str) -> tuple[int, int, int, Problem]:
-    """The first fields of a `Watching`; refuses what cannot be played round by round by JAX."""
+    """Return the first fields of a `Watching`; reject problems that JAX cannot trace."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"{name} takes the losses as they would be if nobody watched, a problem such as "
@@ -124,7 +124,7 @@ def check_inside(problem: Any, name: str) -> tuple[int, int, int, Problem]:
 
 
 def raised(losses: Array, by: Array) -> Array:
-    """Losses raised by a share of what they lack to 1: ℓ + (1 - ℓ) · by.
+    """Return losses raised by a share of their distance to 1: ℓ + (1 - ℓ) · by.
 
     Example:
         >>> import numpy as np
@@ -143,21 +143,21 @@ class AdaptiveFunctions(Sized, Adaptive):
     start: Any
 
     def memory(self) -> Any:
-        """As given."""
+        """Return the given memory."""
         return self.start
 
     def losses_given(self, t: Array, memory: Any) -> Array:
-        """`function(t, memory)`, `[N, K]`."""
+        """Return `function(t, memory)`, `[N, K]`."""
         losses = self.function(t, memory)
         check_shape(np.shape(losses), self)
         return losses
 
     def watch(self, memory: Any, action: Array, t: Array) -> Any:
-        """`watch(memory, action, t)`."""
+        """Return `watch(memory, action, t)`."""
         return self.watcher(memory, action, t)
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, the functions' names, and a hash of the losses if arms are played in turn.
+        """Return sizes, the functions' names, and a hash of the losses if arms are played in turn.
 
         The hash tells functions of one name apart, for checkpoints; not if they differ only after
         its rounds, or when other arms are played.
@@ -178,7 +178,7 @@ class AdaptiveFunctions(Sized, Adaptive):
 
 
 def like(memory: Any, before: Any) -> Any:
-    """A memory in the types that it had before."""
+    """Return a memory in the types of the previous one."""
     import jax
     import jax.numpy as jnp
 
@@ -194,7 +194,7 @@ def adaptive(
     arms: int,
     horizon: int,
 ) -> AdaptiveFunctions:
-    """An adversary who watches, from two functions that JAX can trace.
+    """Make an adaptive adversary from two functions that JAX can trace.
 
     In round t of a run the losses are `function(t, memory)`, an array `[N, K]` in [0, 1]. Then all
     agents play, and what is remembered becomes `watch(memory, action, t)`, `action` being the arms

@@ -77,19 +77,19 @@ class Problem(ABC):
         return None
 
     def redraw(self, seed: int) -> Problem:  # noqa: ARG002
-        """The same instance with its losses drawn anew; itself where they are not drawn."""
+        """Return the same instance with losses drawn again; itself if they are not drawn."""
         return self
 
     @abstractmethod
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
+        """Return ℓ_t^v(i), the losses of round t = 1, ..., T: `[N, K]`."""
 
     def key_of(self, t: Array) -> RoundKey:
-        """What the losses of round t are drawn from, of a `pointwise` problem."""
+        """Return the key of round t, if the problem is `pointwise`."""
         raise NotImplementedError(f"{type(self).__name__} makes the losses of a round at once")
 
     def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
-        """ℓ_t^v(i) of these agents v and arms i, number by number, of a `pointwise` problem.
+        """Return ℓ_t^v(i) of these agents and arms, number by number, if `pointwise`.
 
         Args:
             key: of the round, from `key_of`.
@@ -104,7 +104,7 @@ class Problem(ABC):
         return (self.arms + 1) // 2
 
     def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
-        """The losses of arms i < ⌈K/2⌉ and of arms i + ⌈K/2⌉, where all of a round are wanted.
+        """Return the losses of arms i < ⌈K/2⌉ and of arms i + ⌈K/2⌉.
 
         Where K is odd there is no such second arm of the last, and what is given for it no loss.
         """
@@ -112,7 +112,7 @@ class Problem(ABC):
         return self.loss_with(key, agent, arm), self.loss_with(key, agent, other)
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
-        """Rounds `first` to `last` (both included) on the host: `[last - first + 1, N, K]`."""
+        """Return rounds `first` to `last`, inclusive, on the host: `[last - first + 1, N, K]`."""
         if not self.traced:
             return np.stack([np.asarray(self.losses(t)) for t in range(first, last + 1)])
         import jax
@@ -121,13 +121,13 @@ class Problem(ABC):
         return np.asarray(jax.jit(jax.vmap(self.losses))(rounds))
 
     def cell(self, t: int, v: int, i: int) -> str:
-        """What errors call the loss of round t, agent v and arm i."""
+        """Return the name of the loss of round t, agent v and arm i, for errors."""
         agent = self.agent_names[v] if self.agent_names else v
         arm = self.arm_names[i] if self.arm_names else i
         return f"the loss at round {t}, agent {agent}, arm {arm}"
 
     def out_of_range(self, loss: float) -> str:
-        """The end of the error about a loss outside [0, 1]: its value and the fix."""
+        """Return the end of the error about a loss outside [0, 1]: its value and the fix."""
         if np.isnan(loss):
             return "nan, not a number in [0, 1]"
         return (
@@ -148,7 +148,7 @@ class Problem(ABC):
         return self.title
 
     def describe(self) -> dict[str, Any]:
-        """What the problem is, as plain data."""
+        """Return the problem as plain data."""
         description: dict[str, Any] = describe(self)
         return description
 
@@ -182,7 +182,7 @@ class Seeded(Problem):
         return int(self.seed)
 
     def redraw(self, seed: int) -> Self:
-        """The same instance with its losses drawn anew.
+        """Return the same instance with losses drawn again.
 
         Example:
             >>> import fedbandits as fb
@@ -203,7 +203,7 @@ _BYTES = 16
 
 
 def check_sizes(agents: Any, arms: Any, horizon: Any) -> tuple[int, int, int]:
-    """N >= 1, K >= 2 and T >= 1, and no more than can be counted and held."""
+    """Return N >= 1, K >= 2 and T >= 1; reject sizes that cannot be counted or held."""
     sizes = (
         checks.whole(agents, "agents", least=1, most=checks.INT32),
         checks.whole(arms, "arms", least=2, most=checks.INT32),
@@ -240,7 +240,7 @@ def check_shape(shape: tuple[int, ...], problem: Problem) -> None:
 
 
 def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
-    """A seed for each of several draws of the losses: the problem's own, and others made from it.
+    """Return a seed for each draw of the losses: the problem's own, and others made from it.
 
     Example:
         >>> import fedbandits as fb

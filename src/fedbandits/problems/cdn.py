@@ -23,12 +23,12 @@ class EdgeTraffic(Stored):
     requests: int
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, names and a hash of the losses themselves."""
+        """Return sizes, names and a hash of the losses."""
         return super().describe() | {"name": "cdn"}
 
 
 def cdn() -> EdgeTraffic:
-    """16 edges of a CDN look for the eviction policy that misses least on average over all.
+    """Make 16 edges of a CDN search for the eviction policy that misses least on average.
 
     The loss of (round, edge, policy) is the policy's miss ratio, out of 250 requests, at the edge
     in the round. Requests are synthetic, of four kinds: steady, drifting, crawled, looping. The

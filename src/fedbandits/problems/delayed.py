@@ -24,7 +24,7 @@ class DelayedExperts(Coins):
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v = ℓ'_b with b = ⌈t/block⌉ for v < cluster, else 0: `[N, K]`."""
+        """Return ℓ_t^v = ℓ'_b with b = ⌈t/block⌉ for v < cluster, else 0: `[N, K]`."""
         import jax.numpy as jnp
 
         drawn = words(round_key(LOSSES, self.seed, (t - 1) // self.length + 1), (1, self.arms))
@@ -35,7 +35,7 @@ class DelayedExperts(Coins):
 def delayed_experts(
     agents: int, arms: int, horizon: int, *, cluster: int, block: int, seed: int = 0
 ) -> DelayedExperts:
-    """The losses behind Theorem 1: fair coins seen by the first agents alone, repeated in blocks.
+    """Make the losses of Theorem 1: fair coins that only the first agents see, in blocks.
 
     ℓ_t^v = ℓ'_{⌈t/block⌉} for v = 0, ..., cluster - 1 and 0 for everyone else. With blocks of
     Δ + 1 rounds an agent Δ hops away hears of a block when it is over: whatever the algorithm, its

@@ -28,7 +28,7 @@ class Drifting(Coins):
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """Bernoulli(1/2 - swing cos(2π(cycles (t - 1)/T - phases[i])) + apart[v, i]), `[N, K]`."""
+        """Return Bernoulli(1/2 - swing cos(2π(cycles (t-1)/T - phases[i])) + apart[v, i])."""
         import jax.numpy as jnp
 
         where = self.cycles * ((t - 1) / self.horizon) - self.phases
@@ -45,7 +45,7 @@ def drifting(
     spread: float = 0.0,
     seed: int = 0,
 ) -> Drifting:
-    """Every mean goes slowly up and down around 1/2, so that each arm is the best in its time.
+    """Move every mean slowly up and down around 1/2, so that each arm is best at its time.
 
     Losses are Bernoulli, on average over agents of mean 1/2 - swing · cos(2π(cycles (t - 1)/T -
     i/K)) for the arm at place i of an order that the seed draws.

@@ -25,14 +25,14 @@ class TracedFunction(Sized):
     constant: bool = field(default=False, metadata=static)  # type: ignore[misc]
 
     def losses(self, t: Array) -> Array:
-        """`function(t)`, `[N, K]`."""
+        """Return `function(t)`, `[N, K]`."""
         # A traceable function may treat t as an array, also where it is not traced.
         losses = self.function(np.int32(t) if self.traced and isinstance(t, int) else t)
         check_shape(np.shape(losses), self)
         return losses
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, the function's name, and a hash of its losses in rounds spread over the horizon.
+        """Return sizes, the function's name, and a hash of its losses in some rounds.
 
         The hash tells functions of one name apart, for checkpoints; not if they differ only in
         rounds between.
@@ -59,7 +59,7 @@ def from_function(
     host: bool = False,
     constant: bool = False,
 ) -> TracedFunction:
-    """Losses computed by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
+    """Compute losses by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
 
     It must be a pure function of the round: the adversary is oblivious, and a run that is resumed
     asks for the same round again. After changing what the function depends on, make a new problem.

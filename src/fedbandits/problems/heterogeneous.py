@@ -21,7 +21,7 @@ def heterogeneous(
     spread: float = 0.4,
     seed: int = 0,
 ) -> Bernoulli:
-    """Bernoulli losses whose means differ from agent to agent; on average one arm is best.
+    """Make Bernoulli losses with different means for each agent; on average one arm is best.
 
     The means of an arm are 1/2 + d_v, with d_v drawn uniformly, centred over the agents and scaled
     to at most `spread`; those of one arm, drawn by the seed, lie lower by `gap`. Averaged over
@@ -55,7 +55,7 @@ def heterogeneous(
 def apart(
     rng: np.random.Generator, agents: int, arms: int, spread: float
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """d_v, uniform, centred over the agents and scaled to at most `spread`: `[N, K]`."""
+    """Return d_v, uniform, centred over the agents and scaled to at most `spread`: `[N, K]`."""
     drawn = rng.uniform(-1, 1, (agents, arms))
     drawn -= drawn.mean(axis=0)
     scaled: np.ndarray[Any, np.dtype[np.float64]] = spread * drawn / np.abs(drawn).max()
@@ -65,7 +65,7 @@ def apart(
 def disagreement(
     rng: np.random.Generator, agents: int, arms: int, spread: float, means: tuple[float, ...]
 ) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """What is added to means that are the same for all, `[N, K]`; `[1, 1]` where nothing is.
+    """Return what agents add to common means, `[N, K]`; `[1, 1]` if they add nothing.
 
     Args:
         rng: draws it.

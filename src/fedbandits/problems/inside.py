@@ -46,10 +46,10 @@ class Inside(Sized):
         return self.problem.loss_seed
 
     def redraw(self, seed: int) -> Self:
-        """The problem inside drawn anew, where it is drawn."""
+        """Return the problem with the inner problem drawn again, if it is drawn."""
         inside = self.problem.redraw(seed)
         return self if inside is self.problem else replace(self, problem=inside)
 
     def cell(self, t: int, v: int, i: int) -> str:
-        """As the problem inside calls it."""
+        """Return the name that the inner problem has for a cell."""
         return self.problem.cell(t, v, i)

@@ -46,7 +46,7 @@ class Linear(Sized, Seeded):
         return self.vectors
 
     def parameters(self, t: Array) -> Array:
-        """θ_t^v = (1/2, w_t^v / 2), `[N, d]`."""
+        """Return θ_t^v = (1/2, w_t^v / 2), `[N, d]`."""
         import jax.numpy as jnp
 
         features = self.mean.shape[0]
@@ -59,7 +59,7 @@ class Linear(Sized, Seeded):
         return jnp.concatenate([half, w / 2], axis=1)
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, `[N, K]`."""
+        """Return ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, `[N, K]`."""
         import jax.numpy as jnp
 
         exact = jnp.matmul(self.parameters(t), jnp.asarray(self.vectors).T, precision="highest")
@@ -77,7 +77,7 @@ def linear(
     period: float = 100.0,
     seed: int = 0,
 ) -> Linear:
-    """Losses linear in the arms: ℓ_t^v(k) = ⟨a_k, θ_t^v⟩ with a_k and θ_t^v in R^d.
+    """Make losses that are linear in the arms: ℓ_t^v(k) = ⟨a_k, θ_t^v⟩ with a_k and θ_t^v in R^d.
 
     a_k = (1, x_k) and θ_t^v = (1/2, w_t^v / 2), so that ℓ_t^v(k) = 1/2 + ⟨x_k, w_t^v⟩ / 2 is in
     [0, 1] and linear, the constant coordinate counting as one of the d. With c = `common`,
@@ -143,7 +143,7 @@ def _unit(x: Floats) -> Floats:
 
 
 def _features(features: Any, arms: int, dimension: int | None) -> Floats:
-    """Features given by hand, in the unit ball."""
+    """Return given features, scaled to the unit ball."""
     x = np.asarray(features, np.float64)
     if x.ndim != 2 or x.shape[0] != arms or x.shape[1] == 0:
         raise ValueError(f"features has shape {x.shape}; expected (arms, d - 1) = ({arms}, d - 1)")

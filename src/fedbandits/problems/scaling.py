@@ -48,7 +48,7 @@ class Scaled(Inside):
         return 1.0 - fraction if self.rewards else fraction
 
     def out_of_range(self, loss: float) -> str:
-        """In the units of the problem inside."""
+        """Return the end of the error, in the units of the inner problem."""
         fraction = 1 - loss if self.rewards else loss
         value = self.low + fraction * (self.high - self.low)
         return (
@@ -57,7 +57,7 @@ class Scaled(Inside):
         )
 
     def losses(self, t: Array) -> Array:
-        """(value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
+        """Return (value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
         values = self.problem.losses(t)
         if self.traced:  # limits are traced then; a NumPy array could not be scaled by them
             import jax.numpy as jnp
@@ -66,11 +66,11 @@ class Scaled(Inside):
         return self._scale(values)
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
-        """Rounds `first` to `last`, `[C, N, K]`."""
+        """Return rounds `first` to `last`, `[C, N, K]`."""
         return np.asarray(self._scale(self.problem.block(first, last)))
 
     def describe(self) -> dict[str, Any]:
-        """The problem inside and the range."""
+        """Return the description of the inner problem, and the range."""
         return {
             "name": "scaled",
             "problem": self.problem.describe(),
@@ -81,7 +81,7 @@ class Scaled(Inside):
 
 
 def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) -> Scaled:
-    """A problem whose values are in [low, high], or are rewards, as losses in [0, 1].
+    """Scale values in [low, high], or rewards, to losses in [0, 1].
 
     Regret is then in units of high - low. Values outside [low, high] are refused like losses
     outside [0, 1]. A table takes its range itself: `from_table(..., low=, high=)`.

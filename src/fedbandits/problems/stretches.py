@@ -27,7 +27,7 @@ class Stretches(Coins):
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(i) ~ Bernoulli(means[s, i] + apart[v, i]), s being the stretch of t: `[N, K]`."""
+        """Return ℓ_t^v(i) ~ Bernoulli(means[s, i] + apart[v, i]), s the stretch of t: `[N, K]`."""
         import jax.numpy as jnp
 
         # Counted, not searched for: on an accelerator a search is a loop of its own.
@@ -46,7 +46,7 @@ def switching_at_random(
     spread: float = 0.0,
     seed: int = 0,
 ) -> Stretches:
-    """The best arm changes at rounds drawn by the seed, each time to another arm.
+    """Change the best arm at rounds drawn by the seed, each time to another arm.
 
     Losses are Bernoulli, on average over agents of mean `best` for the best arm and `other` for
     the rest.
@@ -96,7 +96,7 @@ def newcomer(
     spread: float = 0.0,
     seed: int = 0,
 ) -> Stretches:
-    """One arm is the best until another, so far like all the rest, becomes better still.
+    """Keep one arm the best until another, so far like all the rest, becomes better.
 
     Nothing gets worse: who has settled on the best arm hears of the newcomer only by trying it.
 

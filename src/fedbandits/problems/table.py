@@ -39,7 +39,7 @@ class Table(Stored):
         return self.labels.cell(t, v, i)
 
     def out_of_range(self, loss: float) -> str:
-        """The end of the error about a loss outside [0, 1]: its value and the fix."""
+        """Return the end of the error about a loss outside [0, 1]: its value and the fix."""
         return (
             f"{loss:g}, not in [0, 1]. For another range give low and high to from_table; for "
             f"rewards say columns={{'reward': {self.labels.columns.value!r}}} too"
@@ -63,7 +63,7 @@ def from_table(
     arms: Sequence[Hashable] | None = None,
     clock: Literal["utc", "local"] = "utc",
 ) -> Problem:
-    """Losses or rewards from a long table: a row for each time, agent and arm.
+    """Read losses or rewards from a long table: a row for each time, agent and arm.
 
     Rounds are the distinct times in order; times are numbers or ISO dates. Results store the dates
     in the coordinate `date`. Agents and arms are numbered in the order given, else sorted; results

@@ -29,7 +29,7 @@ class TakingTurns(Coins):
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """Bernoulli losses, of mean `best` for the arm whose turn it is, else `other`: `[N, K]`."""
+        """Return Bernoulli losses with mean `best` for the arm in turn, else `other`: `[N, K]`."""
         import jax.numpy as jnp
 
         turn = (t - 1) // self.period % len(self.order)
@@ -49,7 +49,7 @@ def taking_turns(
     spread: float = 0.0,
     seed: int = 0,
 ) -> TakingTurns:
-    """Every `period` rounds another of a few arms is the best, in turn.
+    """Change the best arm every `period` rounds among a few arms, in turn.
 
     Losses are Bernoulli, on average over agents of mean `best` for the arm whose turn it is and
     `other` for the rest. (`switching` has all arms take turns, in equal parts of the horizon.)

@@ -258,11 +258,11 @@ class Result:
         return ("draw", sizes["draw"]) if "draw" in sizes else ("run", sizes["run"])
 
     def band(self, variable: str = "regret") -> Band:
-        """Mean over runs, or draws, and 95% interval of a variable of the dataset."""
+        """Return the mean over runs, or draws, of a variable, and its 95% interval."""
         return band(self.dataset[variable])
 
     def summary(self) -> pd.DataFrame:
-        """Regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
+        """Return regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
 
         One run has no band: its limits are NaN.
 
@@ -275,7 +275,7 @@ class Result:
         return pd.DataFrame.from_dict(self._at_end.rows(), orient="index", columns=list(COLUMNS))
 
     def against(self, which: Literal["current", "final"]) -> Result:
-        """The same result with curves against the arm best up to each time, or best at T."""
+        """Return the result with curves against the arm best up to each time, or best at T."""
         if which not in ("current", "final"):
             raise ValueError(f"against must be 'current' or 'final', not {which!r}")
         if which == self.held.attrs["against"]:
@@ -292,7 +292,7 @@ class Result:
         parts: int | None = None,
         problem: Problem | None = None,
     ) -> Result:
-        """The same result with regret against a best arm that changes; nothing is run again.
+        """Return the result with regret against a best arm that changes, without running again.
 
         It is exact. At time t regret is against the best sequence up to t. What is asked of the
         result, tables, plots and comparisons, is then of this regret. `changes=0` and `parts=1` are
@@ -327,7 +327,7 @@ class Result:
         return Result(changed.assign_attrs(against=words), self.gossip)
 
     def _shifted(self, shift: xr.DataArray) -> xr.Dataset:
-        """The dataset with so much more regret at each time."""
+        """Return the dataset with so much more regret at each time."""
         data = self.dataset
         at_end = shift.isel(time=-1, drop=True)
         return data.assign(
@@ -347,7 +347,7 @@ class Result:
         path: str | Path | None = None,
         bounds: bool | Gossip = False,
     ) -> Axes:
-        """Regret over time with its 95% band; the legend says what the band covers.
+        """Draw regret over time with its 95% band; the legend describes the band.
 
         `fb.plot` draws several results into one figure. Time is the date where the losses have
         dates, else the round.
@@ -377,7 +377,7 @@ class Result:
         return ax
 
     def bounds(self, gossip: Gossip | None = None) -> BoundsTable:
-        """What the paper's theorems say at T beside what was measured.
+        """Return the bounds of the paper's theorems at T, and the measured regret.
 
         Args:
             gossip: needed for a result loaded from a file whose network has no name.
@@ -391,7 +391,7 @@ class Result:
         return bounds_table(self, checked(self, gossip) if gossip else gossip_of(self))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The curves over time: a row for each recorded round t, with means over runs.
+        """Return the curves over time: a row for each recorded round t, with means over runs.
 
         Columns: `regret`, `expected_regret`, each with its 95% limits in `..._low` and `..._high`,
         and `worst_regret` (with draws, the mean of each draw's own worst agent); before them what
@@ -489,12 +489,12 @@ class Result:
 
 
 def _kinds(sent: dict[str, Any]) -> list[str]:
-    """What is sent, each kind once."""
+    """Return what is sent, each kind once."""
     return list(dict.fromkeys(sent["leaves"].values()))
 
 
 def load(path: str | Path) -> Result:
-    """A result from the file that `Result.save` wrote."""
+    """Return the result in a file of `Result.save`."""
     import xarray as xr
 
     source = Path(path)
@@ -522,17 +522,17 @@ def load(path: str | Path) -> Result:
 
 
 def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:
-    """Cumulative mean loss, over time, of the arm that regret is measured against."""
+    """Return the cumulative mean loss, over time, of the arm that regret is against."""
     if against == "current":
         return arm_loss.min("arm")
     return arm_loss.isel(arm=arm_loss.isel(time=-1, drop=True).argmin("arm"))
 
 
 def _over_runs(values: xr.DataArray) -> xr.DataArray:
-    """The mean over runs, where each has its own."""
+    """Return the mean over runs, if each has its own."""
     return values.mean("run") if "run" in values.dims else values
 
 
 def _over_draws(values: xr.DataArray) -> xr.DataArray:
-    """The mean over draws of the losses, where there are any."""
+    """Return the mean over draws of the losses, if there are any."""
     return values.mean("draw") if "draw" in values.dims else values

@@ -78,7 +78,7 @@ class Theorem:
 
 
 def unproved(run: RunFacts) -> str | None:
-    """Why no upper bound holds, whatever the algorithm; None where one may."""
+    """Return why no upper bound holds for any algorithm; None if one may hold."""
     if run.liars:
         return "none is known where agents lie"
     if run.gossip.limit < math.inf:
@@ -87,7 +87,7 @@ def unproved(run: RunFacts) -> str | None:
 
 
 def theorem_of(run: RunFacts) -> Theorem | None:
-    """The theorem that speaks of a run; None where there is none."""
+    """Return the theorem that applies to a run, or None."""
     kind = algorithms.REGISTRY.get(run.algorithm["name"])
     if kind is None or kind.theorem is None or unproved(run) is not None:
         return None
@@ -98,7 +98,7 @@ def theorem_of(run: RunFacts) -> Theorem | None:
 
 
 def _remembers(run: RunFacts) -> bool:
-    """Whether sums are of all rounds: the proof is of no other."""
+    """Return whether sums are of all rounds, as the proof assumes."""
     return run.algorithm.get("memory") is None
 
 
@@ -119,7 +119,7 @@ def _doubly_adversarial(run: RunFacts) -> dict[str, Row]:
 
 
 def _own_rates(run: RunFacts) -> dict[str, Any] | None:
-    """The rates of a run, where they are functions of the round alone."""
+    """Return the rates of a run if they depend on the round alone, else None."""
     rates = {key: dict(run.algorithm[key]) for key in ("learning_rate", "exploration")}
     names = {key: rate.pop("name") for key, rate in rates.items()}
     if not set(names.values()) <= set(SCHEDULES):
@@ -140,7 +140,7 @@ def _block_gossip(run: RunFacts) -> dict[str, Row]:
 
 
 def _block_gossip_applies(run: RunFacts) -> bool:
-    """Whether it is about this regulariser and this matrix."""
+    """Return whether the theorem covers this regulariser and this matrix."""
     if run.algorithm["regulariser"] != "minimax" or run.gossip.random:
         return False
     return accelerated.positive_semidefinite(run.gossip)
