@@ -156,10 +156,10 @@ class SmallLoss(_Rate):
 class MixingAware(_Rate):
     """FedExp3's default: `small_loss(c)`, and at most c · (6 ln K / ((K - 1) S min_i z(i)))^(1/3).
 
-    S is the scatter of the gossip (`fedbandits.gossip.scatter`): how far gossip leaves the agents'
-    estimates apart. Simulations and live federations compute it from the network before round 1;
-    no message is sent. It is the small-loss rate for one agent, without a network, and in
-    algorithms that do not set S. FedExp3 and the algorithms with this default set it.
+    S is the scatter of the gossip (`fedbandits.gossip.scatter`), the distance that it leaves
+    between the agents' estimates. Simulations and live federations compute it from the network
+    before round 1; no message is sent. It is the small-loss rate for one agent, without a network,
+    and in algorithms that do not set S. FedExp3 and the algorithms with this default set it.
     `fedbandits reproduce suite` compares it with the best constants. No bound is proved for it
     (docs/understand/learning-rate.md).
 

@@ -1,4 +1,4 @@
-"""What there is to name: a network looked at, and the list of everything."""
+"""The commands `network` and `list`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper computed anew, and the data that it takes."""
+"""The commands that recompute the paper and fetch its data."""
 
 from __future__ import annotations
 

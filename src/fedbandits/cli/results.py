@@ -1,4 +1,4 @@
-"""What was played: the cells of a sweep, curves in a figure, bounds beside the regret."""
+"""The commands that show results: cells of a sweep, figures and bounds."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def run(
     changes: Changes = None,
     out: Out = Path("out"),
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder from which an interrupted run goes on.")
+        Path | None, typer.Option(help="Folder from which an interrupted run resumes.")
     ] = None,
     scheduler: Annotated[
         str | None,

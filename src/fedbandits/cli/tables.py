@@ -1,4 +1,4 @@
-"""What the command line prints: tables and lines, made from results and networks."""
+"""Tables and lines that the command line prints, made from results and networks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LISTED = 40
 """Cells of a sweep that a table shows."""
 
 ERROR_WIDTH = 30
-"""Columns that are enough for an error, which is broken between words."""
+"""Columns for an error, which is broken between words."""
 
 
 def empty_table(*columns: str) -> Table:
@@ -175,7 +175,7 @@ def cell_table(
     table = empty_table(*names, *columns)
     if "error" in columns:
         table.columns[-1].justify = "left"
-        # A width of its own, or the table would take from the other columns too.
+        # A separate width; otherwise the table would shrink the other columns too.
         table.columns[-1].max_width = width - sum(axes) - 3 * (len(axes) + 1) - 1
     for row, *texts in zip(rows, *columns.values(), strict=True):
         table.add_row(*map(Text, [*row, *texts]))

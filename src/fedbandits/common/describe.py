@@ -22,10 +22,10 @@ def array_hash(array: np.ndarray[Any, Any]) -> str:
 
 
 class Fresh:
-    """A user's function under an identity of its own.
+    """A user's function with a new identity.
 
-    Compiled programs are kept by the functions they call. What such a function depends on may
-    change while the function stays the same object; a new `Fresh` compiles anew.
+    Compiled programs are kept by the functions they call. The data behind a function may change
+    while the function stays the same object; a new `Fresh` compiles again.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -39,9 +39,9 @@ class Fresh:
 def describe(value: Any) -> Any:
     """Return a JSON-able description of a dataclass, array, function or plain value.
 
-    A field whose metadata say `if_given` is left out where it is None, so that what was described
-    before there was such a field is described as it was. One whose metadata say `told` is always
-    left out: it follows from the network, which is described by itself.
+    A field with the metadata `if_given` is left out if it is None, so that descriptions from before
+    the field existed stay valid. A field with the metadata `told` is always left out: it follows
+    from the network, which has its own description.
 
     Example:
         >>> from fedbandits.schedules import power

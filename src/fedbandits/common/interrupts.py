@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: noted, acted on where work can stop, never lost.
+"""Ctrl-C and SIGTERM: noted, and acted on where work can stop, so that none is lost.
 
-What a signal handler raises inside a destructor or the callback of a weak reference, Python prints
-and forgets; JAX has many of both while it traces and compiles. So a handler here writes down that
-somebody asked, whatever else it does, and work looks at the note between its steps.
+If a signal handler raises inside a destructor or the callback of a weak reference, Python prints
+and drops the error; JAX has many of both while it traces and compiles. So a handler here notes the
+signal, and work checks the note between its steps.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from types import FrameType
 from typing import TypeAlias
 
 TOGETHER = 0.5
-"""Seconds within which signals count as one: `timeout`, for one, sends each of them twice."""
+"""Seconds within which signals count as one: `timeout` sends each of them twice."""
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class _Note:
-    """What was asked for.
+    """The signal that was received.
 
     Attributes:
         signal: the first signal that came.
-        when: it did.
-        calm: how many blocks of `calm` are being run, one inside the other.
+        when: its time.
+        calm: number of nested blocks of `calm`.
     """
 
     signal: int | None = None

@@ -128,7 +128,7 @@ def remember(name: str) -> str | None:
     elif known.stamp != now:
         if _hash(path) != known.sha256:
             raise OwnError(
-                f"{path} was changed after this process had imported it; start the process anew "
+                f"{path} was changed after this process had imported it; start the process again "
                 "(a Dask worker too)"
             )
         known = _sources[name] = known._replace(stamp=now)
@@ -180,7 +180,7 @@ def _why(name: str, error: BaseException, folder: Path | None) -> str:
             return _not_found(error.name, folder)
         return (
             f"{name} imports {error.name}, which is not installed{line_of(error)}; install it, or "
-            "put it beside"
+            "put it next to it"
         )
     words = f"{type(error).__name__}: {error}".strip(": ")
     return f"importing {name} fails: {words}{line_of(error)}"
@@ -234,7 +234,7 @@ def _is_in(top: str, folder: Path) -> bool:
 def line_of(error: BaseException) -> str:
     """Return where user code, else a library, raised an error.
 
-    Of libraries only if there is no other: what calls them is nearer to the fault.
+    Lines of libraries count only if there is no other: the caller is nearer to the fault.
     """
     if isinstance(error, SyntaxError):  # which names its place itself
         return ""

@@ -88,7 +88,7 @@ def _threefry_written_out(key: Key, first: Array, second: Array) -> tuple[Array,
     """Return two words hashed with a key by Threefry-2x32, 20 rounds (Salmon et al., 2011).
 
     Bit for bit what `jax.random` draws from its default keys (a test says so), but written out:
-    JAX has a loop here on a CPU and a kernel of its own on a GPU, and XLA fuses neither.
+    JAX has a loop here on a CPU and a separate kernel on a GPU, and XLA fuses neither.
     """
     parity = key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
     schedule = (*key, parity)

@@ -49,7 +49,7 @@ def changed(text: str, config: Mapping[str, Any]) -> str:
 def _change(
     table: MutableMapping[str, Any], wanted: Mapping[str, Any], new: Callable[[], Any]
 ) -> None:
-    """Make a table of a document say what is wanted; what says so already stays as it is.
+    """Change a table of a document to the wanted values; equal values stay unchanged.
 
     Args:
         table: changed in place.

@@ -35,7 +35,7 @@ def embedded() -> Path:
     """Return the path of ml-latest-small of October 2016 in the source tree.
 
     100,004 ratings by 671 users, in GroupLens' own files. Its licence, which is not the package's,
-    stands beside it: research only, not for revenue. Wheels go without it.
+    is next to it: research only, not for revenue. Wheels go without it.
     """
     return Path(__file__).with_name("ml-latest-small-2016-10.zip")
 

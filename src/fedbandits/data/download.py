@@ -1,4 +1,4 @@
-"""MovieLens releases, fetched from GroupLens; a download that broke off goes on where it was."""
+"""MovieLens releases, downloaded from GroupLens; an interrupted download resumes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ logger = logging.getLogger("fedbandits")
 def download(release: str, folder: Path, *, base: str = BASE, progress: bool | None = None) -> Path:
     """Return the zip of a MovieLens release, downloaded unless the folder has it.
 
-    What arrived before a connection broke is kept beside it as `.part`; the next call asks for the
-    rest only. The zip appears under its name when its checksum is right, not before.
+    If a connection breaks, the received part stays next to it as `.part`, and the next call
+    requests the rest. The zip appears under its name only when its checksum is right.
 
     Args:
         release: one of `RELEASES`.
@@ -88,12 +88,12 @@ class _Transfer:
 
     @property
     def part(self) -> Path:
-        """What has arrived."""
+        """The received part."""
         return self.target.with_name(f"{self.target.name}.part")
 
     @property
     def stamp(self) -> Path:
-        """The server's mark of the version that `part` is of; without it nothing can go on."""
+        """The version of `part` by the server's mark; a download without it cannot resume."""
         return self.target.with_name(f"{self.target.name}.part.version")
 
     def fetch(self, show: Callable[[int, int | None], None]) -> None:

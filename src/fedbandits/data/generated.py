@@ -101,10 +101,10 @@ def _counts(
 
 
 class _Draws(NamedTuple):
-    """What every rating is made of before it is rounded; one entry per rating."""
+    """The components of ratings before rounding; one entry per rating."""
 
     start: npt.NDArray[np.int64]
-    """Where each of the N·K sequences starts."""
+    """The start of each of the N·K sequences."""
     arm: npt.NDArray[np.int64]
     latent: Floats
     whole: npt.NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""MovieLens ratings, read from a GroupLens release as it comes."""
+"""MovieLens ratings, read from an unchanged GroupLens release."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_release(path: str | Path) -> Ratings:
             "files from the same release"
         )
     genres = {number: labels[number] for number in rated}
-    # A link is called what it is called; "." and ".." have no name of their own.
+    # A link keeps its name; "." and ".." have none.
     source = release.name if release.name.strip(".") else release.resolve().name
     return Ratings(source, user, movie, half_stars, timestamp, genres)
 
@@ -302,7 +302,7 @@ def _refuse_repeated(
 
 def _refusal(file: _File, good: int, cause: Exception | None) -> ValueError:
     """Return the error of ratings whose first `good` rows are valid, found row by row."""
-    if file.zipped:  # a damaged zip can look like wrong numbers; only its end tells
+    if file.zipped:  # a damaged zip can look like wrong numbers; its end shows the damage
         with file.open() as stream:
             while stream.read(BYTES_AT_ONCE):
                 pass
@@ -421,7 +421,7 @@ def _csv_rows(
             return
         if len(row) == len(names):
             yield number, [row[i] for i in chosen]
-        elif row:  # an empty line is no row
+        elif row:  # an empty line does not count
             raise _width(file, number, len(row), len(names))
 
 

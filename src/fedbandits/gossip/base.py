@@ -34,14 +34,14 @@ class Gossip:
         network: the graph W lives on.
         rule: the constructor's name.
         parameters: its arguments as plain data.
-        weights: what W is made of: a number w for W = I - w L; [E] one weight per edge of the
+        weights: the weights of W: a number w for W = I - w L; [E] one weight per edge of the
             network, for W = I - A diag(w) Aᵀ; or W itself, [N, N] sparse.
         silent: whether nothing is ever sent.
-        random: whether the matrix is drawn anew in every round, W being its mean.
-        limit: the most that a difference to a neighbour counts; σ2, gap and C_W are those of W,
-            which is what is done to differences below it.
-        faults: what goes wrong on the links; None where every message arrives. W is then what the
-            messages would be combined with if they all did.
+        random: whether the matrix is drawn again in every round; W is its mean.
+        limit: the largest difference to a neighbour that counts. σ2, gap and C_W are those of W,
+            which applies to differences below it.
+        faults: the faults of the links; None if every message arrives. W is then the matrix of a
+            round without faults.
 
     Example:
         >>> from fedbandits import networks
@@ -94,8 +94,8 @@ class Gossip:
     def gap(self) -> float:
         """1 - σ2, the spectral gap; 0 when messages never agree.
 
-        Of a matrix that is drawn anew in every round σ2² is λ_2(E WᵀW): what is left of a
-        disagreement after k rounds is σ2^k in the mean square. Of bad links see `unreliable`.
+        If the matrix is drawn again in every round, σ2² is λ_2(E WᵀW): after k rounds the share
+        σ2^k of a disagreement is left in the mean square. For bad links see `unreliable`.
         """
         network, weight = self.network, self.weights
         if network.agents == 1:
@@ -121,7 +121,7 @@ class Gossip:
 
     @cached_property
     def modes(self) -> tuple[Floats, Floats]:
-        """What a round leaves of differences, mode by mode, and the shares; see `scatter`."""
+        """The modes of W and the share of noise in each; see `scatter`."""
         return modes(self)
 
     def c_w(self, horizon: int) -> float:

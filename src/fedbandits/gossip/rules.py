@@ -127,26 +127,26 @@ def unreliable(
 ) -> Gossip:
     """Use the same weights over links that lose messages, are late, or are down.
 
-    In every round and run each message is lost independently of all others. What is combined by the
-    maximum is lost with the message it is in, but never late. Agents play on when their links are
-    down. Messages are counted as sent, whether they arrive or not.
+    In every round and run each message is lost independently of all others. Leaves combined by the
+    maximum are lost with their message, but never late. Agents continue to play when their links
+    are down. Messages count as sent, whether they arrive or not.
 
-    σ2 of rule `symmetric` is sqrt(λ_2(E WᵀW)), with which the theorems about plain averages hold in
-    expectation over the links too. No theorem speaks of the other rules, nor of links that go down
-    for several rounds; σ2 is then that of the expected matrix.
+    For rule `symmetric` σ2 is sqrt(λ_2(E WᵀW)), and the theorems about plain averages hold in
+    expectation over the links. No theorem covers the other rules, or links that are down for
+    several rounds; σ2 is then that of the expected matrix.
 
     Arguments:
-        gossip: symmetric weights, such as those of `max_degree`, `metropolis` or `fastest`.
+        gossip: a gossip with symmetric weights: `max_degree`, `metropolis` or `fastest`.
         loss: the probability in [0, 1) that a message is lost. A number; one for each sender, [N];
             one for each message, [2E], first those from the lower to the higher number of every
             edge of `network.edges`, then those back; a mapping {(sender, receiver): loss}, in which
             others lose nothing; or a function of both.
         rule: `symmetric`: an edge counts in a round if both its messages arrive, else at neither
-            end. `receiver`: who misses a message uses its own value in its place; biased where
-            losses differ by direction. `flow`: the ledger of live agents, which makes up for what
-            was lost. `lost`: what is lost is lost; a trap, here to be measured.
+            end. `receiver`: an agent uses its own value in place of a missing message; biased if
+            losses differ by direction. `flow`: the ledger of live agents, which makes up for lost
+            messages. `lost`: lost messages are left out; biased, for comparison.
         delay: messages are from 0 to so many rounds old, each as likely; rules `receiver`, `lost`.
-        up: rounds for which an agent's links are up at a time, from a phase of its own in each run.
+        up: rounds for which an agent's links are up at a time, with a random phase in each run.
         down: rounds for which they are down then.
         active: the probability that an edge is used in a round at all, known to both ends.
 
@@ -186,7 +186,7 @@ def unreliable(
 
 
 def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
-    """Return the gossip of your own matrix, doubly stochastic, and zero where there is no edge.
+    """Return the gossip of your own matrix, doubly stochastic, and zero off its edges.
 
     Arguments:
         matrix: [N, N], NumPy or SciPy sparse; need not be symmetric.

@@ -1,10 +1,9 @@
-"""How far gossip leaves sums apart that everyone adds to.
+"""The scatter of gossiped sums around their mean.
 
-Where every agent adds noise of variance 1 in every round, agent v's sum is the mean over agents
-and, beside it, what has not yet spread of everyone's noise: of variance Σ_k (‖W^k e_v‖² - 1/N) in
-the long run. The scatter of a gossip is its mean over agents, (1/N) Σ_j 1/(1 - λ_j²) over the
-eigenvalues of W but that of agreement: about 1 on a complete graph, N/2 on a short path, N on a
-star.
+If every agent adds noise of variance 1 in every round, agent v's sum is the mean over agents plus
+the noise that has not spread yet, of variance Σ_k (‖W^k e_v‖² - 1/N) in the long run. The scatter
+of a gossip is the mean of these variances over agents, (1/N) Σ_j 1/(1 - λ_j²) over the eigenvalues
+of W except that of agreement. It is about 1 on a complete graph, N/2 on a short path, N on a star.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from .base import Gossip
 
 _OLDEST = 1e4
-"""Rounds in which a difference that hardly dissolves is counted, so that no sum is infinite."""
+"""The most rounds for which a slow difference counts, so that no sum is infinite."""
 _STEPS = 50
-"""Of Lanczos' method, each two exchanges: it sees about as far back."""
+"""The steps of Lanczos' method, each two exchanges."""
 _EDGES = 50_000_000
-"""That all its steps go over together, so that a million agents start in seconds."""
+"""The most edges over all its steps, so that a million agents start in seconds."""
 _VECTORS = 16
-"""To begin from, where there is time: of a single slow mode one vector may have next to nothing."""
+"""The most start vectors: one vector may have almost no share of a single slow mode."""
 _ENOUGH = 0.01
 """Relative change of the scatter at which Lanczos' method ends."""
 _ROUNDS = 100_000
@@ -49,7 +48,7 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
         momentum: κ, where gossip has one: x^{b+1} = (1 + κ) W x^b - κ x^{b-1}.
 
     Returns:
-        the scatter; 0 where nobody can agree, or everybody does: an agent alone, a silent gossip.
+        the scatter; 0 for one agent and for a silent gossip.
 
     Example:
         >>> from fedbandits import gossip, networks
@@ -74,9 +73,9 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
 def modes(gossip: Gossip) -> tuple[Floats, Floats]:
     """Return the eigenvalues of W except that of agreement, and the share of noise in each.
 
-    They are within (-1, 1); without their signs where W is drawn anew or has no symmetry, and then
-    the roots of those of E WᵀW. Of many agents they are Lanczos' values, without signs too: few,
-    that integrate as all of them would.
+    They are within (-1, 1). If W is random or asymmetric, they are the roots of the eigenvalues of
+    E WᵀW, without signs. For many agents they are the few values of Lanczos' method, without signs,
+    whose integrals equal those of all eigenvalues.
     """
     agents = gossip.network.agents
     if agents > DENSE_AGENTS:

@@ -1,4 +1,4 @@
-"""What a network is: an undirected simple graph of agents, with the numbers the theory needs."""
+"""Networks: undirected simple graphs of agents, with the numbers that the theory needs."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from .searches import Sparse
 
 _FEW_EDGES = 1_000
-"""With so many, SciPy is not worth loading; nor does a live agent have it."""
+"""Up to so many edges SciPy is not loaded; live agents do not have it."""
 
 _FEW = 4
-"""One in so many agents, reached by one of them, is few: then steps are quicker than searches."""
+"""If an agent reaches fewer than one in so many agents, steps are faster than searches."""
 
 _LABELLED_AGENTS = 60
 _SPRING_AGENTS = 500
@@ -47,7 +47,7 @@ _SPECTRAL_AGENTS = 20_000
 
 
 class ClosedForm(NamedTuple):
-    """What a formula says of a connected network.
+    """Spectrum and diameter of a connected network by a formula.
 
     Attributes:
         connectivity: λ_{N-1}, the second smallest eigenvalue of L.
@@ -70,7 +70,7 @@ class Network:
         family: the constructor's name.
         parameters: its arguments as plain data; a hash stands for edges that were given.
         positions: [N, 2] where to draw the agents, or None.
-        names: what the agents are called where the network came with names, or None.
+        names: names of the agents, if the network has them, or None.
         closed_form: its spectrum and diameter where they are known without computing, or None.
 
     Example:
@@ -122,7 +122,7 @@ class Network:
 
     @cached_property
     def components(self) -> int:
-        """How many connected parts there are."""
+        """The number of connected parts."""
         if self.closed_form is not None:
             return 1
         if len(self.edges) <= _FEW_EDGES:
@@ -131,7 +131,7 @@ class Network:
 
     @property
     def connected(self) -> bool:
-        """Whether every agent reaches every other; one agent alone is connected."""
+        """True if every agent reaches every other; one agent alone is connected."""
         return self.components == 1
 
     @cached_property
@@ -143,7 +143,7 @@ class Network:
 
     @cached_property
     def largest_laplacian_eigenvalue(self) -> float:
-        """λ_1, the largest eigenvalue of L; 0 when there is no edge."""
+        """λ_1, the largest eigenvalue of L; 0 without edges."""
         if self.closed_form is not None:
             return self.closed_form.largest
         return float(rough_modes(self.laplacian)[0][0]) if len(self.edges) else 0.0
@@ -164,7 +164,7 @@ class Network:
         """Return the hops between all agents, or from one agent; -1 if there is no path.
 
         Arguments:
-            agent: the one to measure from; None for all.
+            agent: the source; None for all agents.
 
         Returns:
             [N, N], or [N] for one agent.

@@ -117,10 +117,10 @@ def random_geometric(
         agents: N.
         radius: up to which two agents are linked.
         seed: of the positions.
-        numbering: "networkx", as they are drawn; "hilbert", the same agents in the order in which
-            a Hilbert curve meets them: neighbours then lie near each other in memory too, and
-            rounds of large networks take a fraction of the time. Losses and agents' randomness go
-            by number, so that results are another draw; `positions` say who is where.
+        numbering: "networkx", in the order of the draw; "hilbert", in the order of a Hilbert
+            curve. Neighbours are then near each other in memory, and rounds of large networks take
+            a fraction of the time. Losses and randomness depend on agents' numbers, so results
+            differ; `positions` has the place of each agent.
 
     Example:
         >>> len(random_geometric(36, 0.3, seed=0).edges)

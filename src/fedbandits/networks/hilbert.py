@@ -1,9 +1,9 @@
-"""The Hilbert curve: a way through a square on which what is near stays near.
+"""The Hilbert curve: a path through a square that keeps near points near each other.
 
-A curve of order k visits the 2^k × 2^k cells of a square, each once, every next one beside the
-last. It is four curves of order k - 1, one in each quarter, of which the first and the last are
-turned. So the first binary digit of x and of y tell the quarter, and the others are read in its
-own, turned coordinates.
+A curve of order k visits the 2^k × 2^k cells of a square, each once, each next to the last. It
+consists of four curves of order k - 1, one in each quarter; the first and the last are turned. So
+the first binary digits of x and y give the quarter, and the other digits are read in its turned
+coordinates.
 
 Hilbert, "Über die stetige Abbildung einer Linie auf ein Flächenstück", Mathematische Annalen 38
 (1891), 459-460.

@@ -1,4 +1,4 @@
-"""What a curious neighbour learns: another agent's arms and losses, from the messages it sees."""
+"""Reconstruction of an agent's arms and losses from its messages by a curious neighbour."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ TRACE = 0.01
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reconstruction:
-    """What an attacker made of a victim's messages, beside what was true: `[T - 1, R]` each.
+    """An attacker's estimate of a victim's arms and losses, and the truth: `[T - 1, R]` each.
 
-    The last round is left out: its message is not sent any more.
+    The last round is left out, since its message is never sent.
 
     Attributes:
-        attacker: who looks.
-        victim: at whom.
+        attacker: number of the attacker.
+        victim: number of the victim.
         unseen: neighbours of the victim whose messages the attacker does not see.
-        arm: as the attacker has it.
-        loss: as the attacker has it, in [0, 1]; of the arm that was played, where the algorithm
-            sees the losses of all arms and so does the attacker.
+        arm: the attacker's estimate.
+        loss: the attacker's estimate, in [0, 1]; with full information, of the arm that was played.
         likeliest: the arm that the victim's distribution alone suggests.
-        true_arm: as it was.
-        true_loss: as it was, before it was blurred, if it was.
+        true_arm: the arm played.
+        true_loss: its loss, before randomised response, if any.
     """
 
     attacker: int
@@ -96,14 +95,14 @@ def _share(found: npt.NDArray[np.bool_], of: npt.NDArray[np.bool_]) -> float:
 def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstruction:
     """Reconstruct a neighbour's arms and losses from the messages that an attacker sees.
 
-    It knows the algorithm and the gossip matrix, as all do. It keeps its own copy of the victim's
-    state: in each round it tries every arm with a loss of 0 and of 1, sees which message would
-    come next, and takes the arm and the loss that come nearest to the message that did come.
-    Errors count by the chance of the arm, since estimates of rare arms are wide. What the victim
-    hears from agents that the attacker does not hear, it replaces by the victim's own message.
+    The attacker has the algorithm and the gossip matrix, as all agents do, and a copy of the
+    victim's state. In each round it tries every arm with a loss of 0 and of 1, computes the next
+    message for each, and takes the arm and the loss nearest to the true message. Errors have the
+    weight of the arm's probability, since estimates of rare arms vary more. Messages that the
+    victim receives and the attacker does not are replaced by the victim's own message.
 
-    No other attack is ruled out: what it finds is a lower bound on what leaks. What it does not
-    find is not thereby safe.
+    Other attacks may find more: the result is a lower bound on the leak, and a small value is no
+    evidence of safety.
 
     Args:
         trajectory: from `fb.trajectory`.

@@ -1,4 +1,4 @@
-"""Adversaries who watch: losses that depend on the arms played before, in each run its own."""
+"""Adaptive adversaries: losses that depend on the arms played before, separately in each run."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ _PLAYED = 64
 class Adaptive(Problem):
     """Losses in [0, 1] that depend on the round and on the arms that all agents played before it.
 
-    A subclass is a frozen dataclass like any problem, and says what happens in one run: `memory`,
-    `losses_given` and `watch`, with array functions of `jax.numpy`. Every run has a memory of its
-    own, so that no run knows of another. ℓ_t may depend on arms up to round t - 1, never on those
-    of round t.
+    A subclass is a frozen dataclass like any problem. It defines one run by `memory`,
+    `losses_given` and `watch`, with array functions of `jax.numpy`. Every run has its own memory.
+    ℓ_t may depend on arms up to round t - 1, and never on arms of round t.
 
-    The regret of a run is against the losses as they came in that run,
-    Σ_t ⟨p_t, ℓ̄_t⟩ - min_i Σ_t ℓ̄_t(i): what a fixed arm would have lost had the adversary done the
-    same. Against that arm it might have done something else, which policy regret would count and
-    this one does not. The paper's theorems are about losses fixed in advance, and say nothing here.
+    The regret of a run is against the losses of that run, Σ_t ⟨p_t, ℓ̄_t⟩ - min_i Σ_t ℓ̄_t(i). It
+    compares with a fixed arm on the same losses. Had that arm been played, the adversary might have
+    chosen other losses; policy regret counts this, and this regret does not. The paper's theorems
+    are about losses fixed in advance and do not apply.
 
     Example:
         >>> from dataclasses import dataclass, field
@@ -88,9 +87,9 @@ class Adaptive(Problem):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Watching(Inside, Adaptive):
-    """Losses fixed in advance, changed by what agents play: the base of those that are ready.
+    """Losses fixed in advance and changed by the arms played: the base of the adversaries here.
 
-    The problem inside has the losses as they would be if nobody watched.
+    The inner problem has the losses of an oblivious adversary.
     """
 
     @property
@@ -107,7 +106,7 @@ def check_inside(problem: Any, name: str) -> tuple[int, int, int, Problem]:
     """Return the first fields of a `Watching`; reject problems that JAX cannot trace."""
     if not isinstance(problem, Problem):
         raise TypeError(
-            f"{name} takes the losses as they would be if nobody watched, a problem such as "
+            f"{name} takes the losses of an oblivious adversary, a problem such as "
             f"fb.problems.bernoulli(...), not {problem!r}"
         )
     if problem.adaptive:
@@ -159,8 +158,8 @@ class AdaptiveFunctions(Sized, Adaptive):
     def describe(self) -> dict[str, Any]:
         """Return sizes, the functions' names, and a hash of the losses if arms are played in turn.
 
-        The hash tells functions of one name apart, for checkpoints; not if they differ only after
-        its rounds, or when other arms are played.
+        For checkpoints the hash distinguishes functions of one name, unless they differ only after
+        its rounds or for other arms.
         """
         import jax
         import jax.numpy as jnp
@@ -197,14 +196,14 @@ def adaptive(
     """Make an adaptive adversary from two functions that JAX can trace.
 
     In round t of a run the losses are `function(t, memory)`, an array `[N, K]` in [0, 1]. Then all
-    agents play, and what is remembered becomes `watch(memory, action, t)`, `action` being the arms
-    played, `[N]`, counted from 0. Every run has a memory of its own. See `Adaptive` for what regret
-    is then, and for a class of your own in place of functions.
+    agents play, and the memory becomes `watch(memory, action, t)`, where `action` is the arms
+    played, `[N]`, counted from 0. Every run has its own memory. See `Adaptive` for the definition
+    of regret, and for a class in place of functions.
 
     Args:
-        function: the losses of round t, given what is remembered.
-        watch: what is remembered after round t; of the shapes and types of `memory`.
-        memory: what is remembered before round 1: an array, or a tuple or dict of them.
+        function: the losses of round t, given the memory.
+        watch: the memory after round t; with the shapes and types of `memory`.
+        memory: the memory before round 1: an array, or a tuple or dict of arrays.
         agents: N.
         arms: K.
         horizon: T.

@@ -1,4 +1,4 @@
-"""What a problem is: an adversary, as a pure function of the round unless it watches."""
+"""The contract of problems: an adversary, as a pure function of the round unless it is adaptive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedbandits.common.describe import describe
 Check = Literal["never", "before", "during"]
 
 RoundKey: TypeAlias = tuple[Array, ...]
-"""What the losses of a round are drawn from: two words, and numbers that hold for everyone."""
+"""The key of a round: two words, and numbers that all agents share."""
 
 
 class Problem(ABC):
@@ -37,31 +37,31 @@ class Problem(ABC):
 
     agent_names: ClassVar[tuple[str, ...] | None] = None
     arm_names: ClassVar[tuple[str, ...] | None] = None
-    """What the agents and arms are called, where they have names."""
+    """Names of the agents and arms, if they have any."""
 
     dates: ClassVar[np.ndarray[Any, Any] | None] = None
-    """When each round was, `[T]` of datetime64, where rounds have dates."""
+    """The date of each round, `[T]` of datetime64, if rounds have dates."""
 
     filled: ClassVar[float] = 0.0
-    """The share of losses that were missing in the data and filled by a policy."""
+    """The share of losses that were missing in the data and filled."""
 
     actions: ClassVar[Array | None] = None
     """The arms as vectors, `[K, d]`, where losses are linear in them."""
 
     traced: ClassVar[bool] = True
-    """Whether `losses` can be traced by JAX. If not, the engine calls `block` on the host."""
+    """True if JAX can trace `losses`; otherwise the engine calls `block` on the host."""
 
     binary: ClassVar[bool] = False
-    """Whether every loss is 0 or 1, so that a byte holds it."""
+    """True if every loss is 0 or 1, so that a byte holds it."""
 
     pointwise: ClassVar[bool] = False
-    """Whether a loss can be had without all others: `loss_with` then gives it."""
+    """True if `loss_with` computes single losses."""
 
     constant: ClassVar[bool] = False
-    """Whether losses are meant to be the same in every round; unless set, such ones are refused."""
+    """True if losses may be the same in every round; otherwise such losses are rejected."""
 
     adaptive: ClassVar[bool] = False
-    """Whether losses depend on the arms played before: see `problems.adaptive.Adaptive`."""
+    """True if losses depend on the arms played before: see `problems.adaptive.Adaptive`."""
 
     @property
     def check(self) -> Check:
@@ -106,7 +106,7 @@ class Problem(ABC):
     def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
         """Return the losses of arms i < ⌈K/2⌉ and of arms i + ⌈K/2⌉.
 
-        Where K is odd there is no such second arm of the last, and what is given for it no loss.
+        If K is odd, the last arm has no second arm, and the second value is meaningless.
         """
         other = (arm + self.half_of_arms).clip(max=self.arms - 1)
         return self.loss_with(key, agent, arm), self.loss_with(key, agent, other)
@@ -170,8 +170,8 @@ class Seeded(Problem):
     """Losses that a seed draws: the base of problems with a field `seed`.
 
     Attributes:
-        seed: of the losses alone. What else an instance consists of, such as its means, is in
-            fields of its own.
+        seed: of the losses alone. Other parts of an instance, such as its means, are separate
+            fields.
     """
 
     seed: Array
@@ -191,7 +191,7 @@ class Seeded(Problem):
             >>> other.loss_seed, bool((other.best_arms == problem.best_arms).all())
             (2, True)
         """
-        # Of the same type, so that nothing is compiled anew.
+        # Of the same type, so that nothing is compiled again.
         kind = int if isinstance(self.seed, int) else np.uint32
         opened: Any = self  # a dataclass, as every problem is
         redrawn: Self = dataclasses.replace(opened, seed=kind(seed))
@@ -251,7 +251,7 @@ def loss_seeds(problem: Problem, draws: int) -> tuple[int, ...]:
     if first is None:
         raise ValueError(
             f"the losses of {problem.title} are not drawn by a seed, so there is one draw of them "
-            "alone; leave draws out, or give runs, which draw the agents' randomness anew. A "
+            "alone; leave draws out, or give runs, which draw the agents' randomness again. A "
             "problem of your own that has a seed derives from fedbandits.problems.base.Seeded, or "
             "says `loss_seed` and `redraw`"
         )

@@ -1,4 +1,4 @@
-"""A cache that warms: an arm gets cheaper for an agent who stays with it."""
+"""A cache that warms: an arm gets cheaper for an agent that stays with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def warming_cache(problem: Problem, *, saving: float = 0.5, warming: float = 0.1
 
     ℓ_t^v(i) = ℓ · (1 - saving · warmth), ℓ being the loss of the problem inside. After s rounds in
     a row in which the agent played arm i its warmth is 1 - (1 - warming)^s; of all other arms it
-    is 0. See `fb.problems.Adaptive` for what regret is then.
+    is 0. See `fb.problems.Adaptive` for the definition of regret.
 
     Args:
         problem: the losses as they would be if all were cold; made by JAX.

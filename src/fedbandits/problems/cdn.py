@@ -12,7 +12,7 @@ from .stored import Stored
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class EdgeTraffic(Stored):
-    """What every policy missed at every edge in every round.
+    """The miss ratio of every policy at every edge in every round.
 
     Attributes:
         kinds: of traffic, by edge.

@@ -220,7 +220,7 @@ class Switching(Coins):
         import jax.numpy as jnp
 
         parts = self.best_arms.shape[0]
-        # Equal parts, the first few one round longer where T is no multiple of them.
+        # Equal parts; the first few are one round longer if T is not a multiple of them.
         length, extra = divmod(self.horizon, parts)
         wide = extra * (length + 1)
         part = jnp.where(

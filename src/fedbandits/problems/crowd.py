@@ -1,4 +1,4 @@
-"""A crowd that congests an arm: it costs more, the more agents played it in the round before."""
+"""Congestion: an arm costs more, the more agents played it in the last round."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def crowded(problem: Problem, *, strength: float = 1.0) -> Crowded:
     """Make an arm cost more, the more agents played it in the last round.
 
     ℓ_t^v(i) = ℓ + (1 - ℓ) · strength · share, ℓ being the loss of the problem inside and `share`
-    that of the agents who played arm i in round t - 1. See `fb.problems.Adaptive` for what regret
-    is then.
+    that of the agents who played arm i in round t - 1. See `fb.problems.Adaptive` for the
+    definition of regret.
 
     Args:
         problem: the losses as they would be in an empty place; made by JAX.

@@ -1,4 +1,4 @@
-"""Means that drift: no round has a change, and yet the best arm does not stay."""
+"""Means that drift: the best arm changes without an abrupt change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .heterogeneous import disagreement
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drifting(Coins):
-    """Coins whose means go up and down, each arm's a little after another's."""
+    """Coins whose means go up and down, with a phase for each arm."""
 
     phases: Array
     """When each arm is the best, as a part of a cycle, `[K]`."""
@@ -24,7 +24,7 @@ class Drifting(Coins):
     """In the whole horizon."""
     swing: Array
     apart: Array
-    """What is added to the means for each agent, `[N, K]`; `[1, 1]` where agents see the same."""
+    """The offset of each agent's means, `[N, K]`; `[1, 1]` if agents see the same."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
@@ -54,11 +54,9 @@ def drifting(
         agents: N.
         arms: K.
         horizon: T.
-        cycles: how often each arm is the best in the whole horizon; 1/K is about one
-            change.
-        swing: how far a mean goes from 1/2, at most 1/2.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        cycles: number of times that each arm is best in the horizon; 1/K is about one change.
+        swing: the largest distance of a mean from 1/2, at most 1/2.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the order, the disagreement and the losses.
 
     Example:

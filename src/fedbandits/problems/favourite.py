@@ -1,4 +1,4 @@
-"""An adversary who hits the arm that most agents played in the round before."""
+"""An adversary that raises the loss of the arm that most agents played in the last round."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def hit_favourite(problem: Problem, *, strength: float = 1.0) -> HitFavourite:
 
     ℓ_t^v(i) = ℓ + (1 - ℓ) · strength for the favourite i of round t - 1, of equals the first, and
     ℓ for the others, ℓ being the loss of the problem inside. With strength 1 the favourite costs 1.
-    In round 1 nobody is hit. See `fb.problems.Adaptive` for what regret is then.
+    In round 1 no arm is hit. See `fb.problems.Adaptive` for the definition of regret.
 
     Args:
-        problem: the losses as they would be if nobody watched; made by JAX.
+        problem: the losses of an oblivious adversary, made by JAX.
         strength: of the hit, in [0, 1].
 
     Example:

@@ -34,8 +34,8 @@ class TracedFunction(Sized):
     def describe(self) -> dict[str, Any]:
         """Return sizes, the function's name, and a hash of its losses in some rounds.
 
-        The hash tells functions of one name apart, for checkpoints; not if they differ only in
-        rounds between.
+        For checkpoints the hash distinguishes functions of one name, unless they differ only in
+        other rounds.
         """
         count = min(self.horizon, _SAMPLED)
         rounds = [1 + i * (self.horizon - 1) // max(count - 1, 1) for i in range(count)]
@@ -68,7 +68,7 @@ def from_function(
     be the same in all rounds: `fb.simulate` calls it twice to see whether it gives the same again,
     and refuses it if not, or if it does not use t at all. (What a function that you compiled with
     `jax.jit` yourself has kept cannot be seen.) A function on the host is asked for round 1 twice,
-    and refused if the answers differ, or if rounds 1, 2, T/2 and T are all the same.
+    and rejected if the answers differ, or if rounds 1, 2, T/2 and T are equal.
 
     Args:
         function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.

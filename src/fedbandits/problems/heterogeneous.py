@@ -1,4 +1,4 @@
-"""Agents who disagree: each has other good arms, and only together is one arm the best."""
+"""Agents that disagree: each has its own good arms, and one arm is best on average."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def heterogeneous(
     """Make Bernoulli losses with different means for each agent; on average one arm is best.
 
     The means of an arm are 1/2 + d_v, with d_v drawn uniformly, centred over the agents and scaled
-    to at most `spread`; those of one arm, drawn by the seed, lie lower by `gap`. Averaged over
+    to at most `spread`; the means of one arm, drawn by the seed, are lower by `gap`. Averaged over
     agents it loses 1/2 - gap and every other arm 1/2.
 
     Args:
@@ -32,7 +32,7 @@ def heterogeneous(
         arms: K.
         horizon: T.
         gap: between the best arm and the others, averaged over agents.
-        spread: how far an agent's mean is from the average at most; spread + gap <= 1/2.
+        spread: the largest distance of an agent's mean from the average; spread + gap <= 1/2.
         seed: of the means and of the losses.
 
     Example:
@@ -71,7 +71,7 @@ def disagreement(
         rng: draws it.
         agents: N.
         arms: K.
-        spread: how far an agent's mean is from the average at most.
+        spread: the largest distance of an agent's mean from the average.
         means: the averages, all of which must stay in [0, 1].
     """
     checks.unit_interval(spread, "spread")

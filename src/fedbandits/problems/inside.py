@@ -1,4 +1,4 @@
-"""What problems that are made of another one take from it."""
+"""Problems that contain another problem."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from .base import Problem, Sized
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Inside(Sized):
-    """A problem with another one inside, whose names, dates and seed are its own.
+    """A problem with an inner problem, whose names, dates and seed it has.
 
     Attributes:
-        problem: the one inside.
+        problem: the inner problem.
     """
 
     problem: Problem
 
     @property
     def agent_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.agent_names
 
     @property
     def arm_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.arm_names
 
     @property
     def dates(self) -> np.ndarray[Any, Any] | None:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.dates
 
     @property
@@ -42,7 +42,7 @@ class Inside(Sized):
 
     @property
     def loss_seed(self) -> int | None:
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.loss_seed
 
     def redraw(self, seed: int) -> Self:

@@ -24,7 +24,7 @@ class Linear(Sized, Seeded):
     vectors: Array
     """a_k = (1, x_k), `[K, d]`, with ‖x_k‖ <= 1."""
     common: Array
-    """How much of θ is μ, in [0, 1]."""
+    """The share of μ in θ, in [0, 1]."""
     mean: Array
     """μ, what all agents have in common in all rounds, `[d - 1]`, ‖μ‖ = 1."""
     own: Array
@@ -107,7 +107,7 @@ def linear(
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     checks.unit_interval(common, "common")
     checks.within(period, "period", "(0, inf)")
-    # Streams of their own: the same μ, h and g whatever K is.
+    # Separate streams: μ, h and g do not depend on K.
     for_arms, for_losses = (np.random.default_rng([checks.seed32(seed), i]) for i in range(2))
     if features is None:
         d = 5 if dimension is None else dimension

@@ -31,9 +31,9 @@ class RatingSequences(Sized):
     half_stars: Array
     """Twice the ratings, one sequence of an agent and a genre after another."""
     start: Array
-    """Where the sequence of each agent and genre starts, `[N, K]`."""
+    """The start of the sequence of each agent and genre, `[N, K]`."""
     count: Array
-    """How many ratings it has, m, `[N, K]`."""
+    """The number of its ratings, m, `[N, K]`."""
     source: str = field(metadata=static)
     agent_names: tuple[str, ...] | None = field(metadata=static)  # type: ignore[misc]
     arm_names: tuple[str, ...] = field(metadata=static)  # type: ignore[misc]

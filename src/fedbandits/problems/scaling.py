@@ -25,12 +25,12 @@ class Scaled(Inside):
 
     @property
     def traced(self) -> bool:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.traced
 
     @property
     def constant(self) -> bool:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.constant
 
     @property

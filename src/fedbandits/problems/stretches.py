@@ -23,14 +23,14 @@ class Stretches(Coins):
     means: Array
     """Averaged over agents, `[S, K]`."""
     apart: Array
-    """What is added to them for each agent, `[N, K]`; `[1, 1]` where agents see the same."""
+    """The offset of each agent's means, `[N, K]`; `[1, 1]` if agents see the same."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
         """Return ℓ_t^v(i) ~ Bernoulli(means[s, i] + apart[v, i]), s the stretch of t: `[N, K]`."""
         import jax.numpy as jnp
 
-        # Counted, not searched for: on an accelerator a search is a loop of its own.
+        # Counted, since on an accelerator a search is a separate loop.
         stretch = (t >= jnp.asarray(self.starts)).sum() - 1
         return self.coins(t, jnp.asarray(self.means)[stretch] + self.apart)
 
@@ -55,11 +55,10 @@ def switching_at_random(
         agents: N.
         arms: K.
         horizon: T.
-        changes: how often; at most T - 1.
+        changes: number of changes, at most T - 1.
         best: the mean of the best arm.
         other: that of all others.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the times, the arms, the disagreement and the losses.
 
     Example:
@@ -98,7 +97,7 @@ def newcomer(
 ) -> Stretches:
     """Keep one arm the best until another, so far like all the rest, becomes better.
 
-    Nothing gets worse: who has settled on the best arm hears of the newcomer only by trying it.
+    Nothing gets worse: agents that play the best arm detect the newcomer only by trying it.
 
     Args:
         agents: N.
@@ -108,8 +107,7 @@ def newcomer(
         best: the mean of the best arm before, which it keeps.
         better: that of the newcomer from then on.
         other: that of the newcomer before, and of all others.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the two arms, the disagreement and the losses.
 
     Example:

@@ -1,4 +1,4 @@
-"""A few arms take turns at being the best: who comes back was the best before."""
+"""A few arms that are best in turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .heterogeneous import disagreement
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TakingTurns(Coins):
-    """Coins, the best arm of which is another of a few every so many rounds."""
+    """Coins with a few arms that are best in turn, for a fixed number of rounds each."""
 
     order: Array
     """The arms that take turns, `[C]`."""
@@ -25,7 +25,7 @@ class TakingTurns(Coins):
     best: Array
     other: Array
     apart: Array
-    """What is added to the means for each agent, `[N, K]`; `[1, 1]` where agents see the same."""
+    """The offset of each agent's means, `[N, K]`; `[1, 1]` if agents see the same."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
@@ -62,8 +62,7 @@ def taking_turns(
         contestants: how many arms take turns, from 2 to K.
         best: the mean of the arm whose turn it is.
         other: that of all others.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the arms, the disagreement and the losses.
 
     Example:

@@ -121,7 +121,7 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
 def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int) -> float:
     """Return min{T, max{sqrt(K/(1 + d_v)), ((1 + d_max)/λ_{N-1})^(1/4) sqrt(ln K)} sqrt(T)}.
 
-    An order of growth: the paper gives no constant, and none is put in here.
+    This is an order of growth, Theorem 2 of the paper, which gives no constant.
 
     Args:
         network: gives d_max, λ_{N-1} and the degree of the agent.

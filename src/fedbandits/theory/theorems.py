@@ -1,6 +1,6 @@
-"""What each theorem says of a run of the algorithms it is about.
+"""The bounds of each theorem for runs of the algorithms that it covers.
 
-An algorithm names its theorem in `Algorithm.theorem`; what a result file holds of a run is enough.
+An algorithm names its theorem in `Algorithm.theorem`. A result file contains all that is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Powe
 
 
 class RunFacts(NamedTuple):
-    """What a theorem has to know.
+    """The facts of a run that theorems depend on.
 
     Attributes:
         gossip: the network and its matrix.
@@ -47,7 +47,7 @@ class RunFacts(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A bound, and what it holds for or why it says nothing."""
+    """A bound, with its conditions or why it is vacuous."""
 
     value: float
     remark: str
@@ -62,12 +62,12 @@ class Theorem:
     """An upper bound on the regret of one kind of algorithm.
 
     Attributes:
-        rows: by name, what it says of a run.
+        rows: gives its bounds for a run, by name.
         applies: whether it is about this run.
-        any_rounds: whether its proof takes matrices that are drawn anew in every round, with σ2
+        any_rounds: whether its proof covers matrices that are drawn again in every round, with σ2
             in the mean square.
-        curve: its bound by gossip, K and T, where it is drawn over time.
-        title: what a plot calls it.
+        curve: its bound by gossip, K and T, if it is drawn over time.
+        title: its name in plots.
     """
 
     rows: Callable[[RunFacts], dict[str, Row]]
