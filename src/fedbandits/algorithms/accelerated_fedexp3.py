@@ -108,10 +108,6 @@ class AcceleratedFedExp3(Exploring[AcceleratedState]):
         x = exponential_weights(state, self.learning_rate, t)
         return explore(x, self.exploration(t, state))
 
-    def message(self, state: AcceleratedState) -> dict[str, Array]:
-        """Return the cumulative estimates."""
-        return {"z": state.z}
-
     def update(
         self,
         state: AcceleratedState,

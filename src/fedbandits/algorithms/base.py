@@ -230,9 +230,12 @@ class Algorithm(ABC, Generic[S]):
     def distribution(self, state: S, t: Array) -> Array:
         """Return p_t, from which the agent draws its arm in round t = 1, 2, ...: `[K, *batch]`."""
 
-    def message(self, state: S) -> dict[str, Array]:  # noqa: ARG002
-        """Return all that leaves the agent: an array `[M, *batch]`, any M, for each leaf."""
-        return {}
+    def message(self, state: S) -> dict[str, Array]:
+        """Return all that leaves the agent: an array `[M, *batch]`, any M, for each leaf.
+
+        By default each leaf is the field of the state with its name.
+        """
+        return {name: getattr(state, name) for name in self.leaves}
 
     @abstractmethod
     def update(

@@ -16,23 +16,22 @@ from fedbandits.gossip import acceleration as accelerated
 from fedbandits.schedules import Constant, Power, Schedule
 from fedbandits.theory import rates as theory
 
-from .base import Algorithm, Leaf, Setting
+from .base import Setting
 from .block_learner import REGULARISERS, Regulariser, default_rate, leader
-from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight, checked_block
+from .blocks import TOLERANCE, BlockAlgorithm, BlockState, advance, chebyshev_weight, checked_block
 from .exponential_weights import (
     checked_exploration,
     explore,
     importance_weighted,
     optional_rate,
 )
-from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
 
 
 @dataclass(frozen=True)
-class BlockGossip(Algorithm[BlockState]):
+class BlockGossip(BlockAlgorithm):
     """Agents agree on the losses of one block of B rounds while they play the next.
 
     In block τ an agent plays from p_τ = (1 - α) p'_τ + α/K. Each round it collects the estimates
@@ -86,16 +85,7 @@ class BlockGossip(Algorithm[BlockState]):
     regulariser: Regulariser = field(metadata={"static": True})
     best_loss: float | None
 
-    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
-    common_round: ClassVar[str | None] = (
-        "it gossips and learns in blocks of rounds that begin everywhere at once"
-    )
     theorem: ClassVar[str | None] = "block gossip"
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "block": BLOCK,
-        "exploration": EXPLORATION,
-    }
 
     def __init__(
         self,
@@ -153,11 +143,6 @@ class BlockGossip(Algorithm[BlockState]):
         block = int(min(rates.block, horizon))
         return cls(rates.learning_rate, rates.exploration, block, momentum=rates.momentum)
 
-    @property
-    def rounds_before_learning(self) -> int:
-        """Two blocks: agents agree on the losses of the first block during the second."""
-        return 2 * (self.block or 0)
-
     def set_up(self, setting: Setting) -> Self:
         """Fill in σ2, the block and the learning rate if they were not given."""
         gossip, block, sigma = setting.gossip, self.block, self.sigma
@@ -182,10 +167,6 @@ class BlockGossip(Algorithm[BlockState]):
         first = (t - 1) // block * block + 1
         p = leader(state, eta(first, state), first, self.regulariser, block, self.best_loss)
         return explore(p, self.exploration(first, state))
-
-    def message(self, state: BlockState) -> dict[str, Array]:
-        """Return x^b, which approaches the mean over agents of the previous block's sums."""
-        return {"x": state.x}
 
     def update(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -10,6 +11,9 @@ from numpy.typing import DTypeLike
 from fedbandits.arrays import Array
 from fedbandits.common.checks import INT32, whole
 from fedbandits.gossip import acceleration as accelerated
+
+from .base import Algorithm, Leaf
+from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
 
 TOLERANCE = 0.1
 """The share of the agents' disagreement that a default block leaves at most."""
@@ -44,6 +48,30 @@ class BlockState(NamedTuple):
         zeros = np.zeros((numbers, *batch), dtype)
         weight, count = np.asarray(1.0, dtype), np.asarray(agents, dtype)
         return cls(zeros, zeros, zeros, zeros, zeros, weight, count)
+
+
+class BlockAlgorithm(Algorithm[BlockState]):
+    """An algorithm that gossips about the sums of one block while it plays the next.
+
+    The leaf `x` is x^b, which approaches the mean over agents of the previous block's sums.
+    """
+
+    block: int | None
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+    common_round: ClassVar[str | None] = (
+        "it gossips and learns in blocks of rounds that begin everywhere at once"
+    )
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "block": BLOCK,
+        "exploration": EXPLORATION,
+    }
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """Two blocks: agents agree on the losses of the first block during the second."""
+        return 2 * (self.block or 0)
 
 
 def checked_block(block: int | None) -> int | None:

@@ -99,10 +99,6 @@ class CooperativeLearner(Algorithm[Cooperation]):
         zeros = np.zeros((arms, *batch), dtype)
         return Cooperation(zeros, zeros, zeros, zeros, np.asarray(agents, dtype))
 
-    def message(self, state: Cooperation) -> dict[str, Array]:
-        """Return the play of the previous round."""
-        return {"arm": state.arm, "loss": state.loss, "unplayed": state.unplayed}
-
     def update(
         self,
         state: Cooperation,

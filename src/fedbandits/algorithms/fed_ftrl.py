@@ -187,10 +187,6 @@ class FedFTRL(Algorithm[FedFTRLState]):
         rates = self.rates(t, state.total)
         return regularised_leader(state.total, tsallis=rates.tsallis, entropy=rates.entropy)
 
-    def message(self, state: FedFTRLState) -> dict[str, Array]:
-        """Return the estimates, to be averaged, and the truncated part, to be flooded."""
-        return {"total": state.total, "difference": state.difference}
-
     def update(
         self,
         state: FedFTRLState,  # noqa: ARG002

@@ -99,10 +99,6 @@ class FedExp3(ExploringWeights):
             return cls(Constant(0.0), Constant(1.0))
         return cls(Constant(rates.learning_rate), Power(rates.exploration_scale, 1 / 3))
 
-    def message(self, state: LossEstimates) -> dict[str, Array]:
-        """Return the cumulative estimates."""
-        return {"z": state.z}
-
     def largest_estimate(self, arms: int, rounds: float) -> float:
         """Return T K / γ_T, or m K / γ_T with a memory of m < T rounds."""
         most = super().largest_estimate(arms, rounds)

@@ -71,10 +71,6 @@ class FedHedge(Algorithm[LossEstimates]):
         """Return p_t ∝ exp(-η_{t-1} z_t)."""
         return exponential_weights(state, self.learning_rate, t)
 
-    def message(self, state: LossEstimates) -> dict[str, Array]:
-        """Return the cumulative losses."""
-        return {"z": state.z}
-
     def update(
         self,
         state: LossEstimates,

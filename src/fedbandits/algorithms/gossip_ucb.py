@@ -88,10 +88,6 @@ class GossipUCB(Algorithm[GossipUCBState]):
         due = xp.where(t <= state.n.shape[0], first, catching_up).astype(state.n.dtype)
         return due * (1.0 / over_arms("sum", due))
 
-    def message(self, state: GossipUCBState) -> dict[str, Array]:
-        """Return the estimate, to be averaged, and the play counts, combined by the maximum."""
-        return {"theta": state.theta, "n_most": state.n_most}
-
     def update(
         self,
         state: GossipUCBState,

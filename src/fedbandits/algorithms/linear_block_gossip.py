@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,11 +17,10 @@ from fedbandits.gossip import acceleration as accelerated
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 from fedbandits.theory import rates as theory
 
-from .base import Algorithm, Leaf, Setting
-from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight, checked_block
+from .base import Setting
+from .blocks import TOLERANCE, BlockAlgorithm, BlockState, advance, chebyshev_weight, checked_block
 from .exponential_weights import LossEstimates, optional_rate, softmax
 from .spanner import Spanner, checked_actions, volumetric_spanner
-from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -31,7 +30,7 @@ _LEAST = 1e-4
 
 
 @dataclass(frozen=True)
-class LinearBlockGossip(Algorithm[BlockState]):
+class LinearBlockGossip(BlockAlgorithm):
     """Agents agree, block by block, on an estimate of θ, which gives the loss of every arm.
 
     S is a volumetric spanner of the actions: at most 3d of them, b_j, with a_k = Σ_j λ^(k)(j) b_j
@@ -80,16 +79,6 @@ class LinearBlockGossip(Algorithm[BlockState]):
     spanner: Spanner | None = field(repr=False)
     horizon: int | None = field(repr=False, metadata={"static": True})
     """T, if `set_up` shall compute the rates of the theorem."""
-
-    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
-    common_round: ClassVar[str | None] = (
-        "it gossips and learns in blocks of rounds that begin everywhere at once"
-    )
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "block": BLOCK,
-        "exploration": EXPLORATION,
-    }
 
     def __init__(
         self,
@@ -143,11 +132,6 @@ class LinearBlockGossip(Algorithm[BlockState]):
     def arms_given(self) -> int | None:
         """The number of actions, if they were given."""
         return None if self.actions is None else len(self.actions)
-
-    @property
-    def rounds_before_learning(self) -> int:
-        """Two blocks: agents agree on the losses of the first block during the second."""
-        return 2 * (self.block or 0)
 
     def set_up(self, setting: Setting) -> Self:
         """Compute the spanner; fill in actions, block and learning rate if they were not given."""
@@ -223,10 +207,6 @@ class LinearBlockGossip(Algorithm[BlockState]):
         # In this order, since β may be a scalar or one for each agent.
         kept = (1.0 - self.uniform - beta) * leader
         return (kept + self.uniform / losses.shape[0] + beta * share).astype(losses.dtype)
-
-    def message(self, state: BlockState) -> dict[str, Array]:
-        """Return x^b, which approaches the mean over agents of the previous block's sums."""
-        return {"x": state.x}
 
     def update(
         self,

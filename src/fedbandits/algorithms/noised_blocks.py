@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from fedbandits.arrays import Array
 
@@ -34,10 +34,6 @@ class NoisedBlocks(Algorithm[S]):
     def rounds_before_learning(self) -> int:
         """One block."""
         return self.block or 0
-
-    def message(self, state: Any) -> dict[str, Array]:
-        """Return the estimates with noise."""
-        return {"z": state.z}
 
     def noise_due(self, t: Array) -> Array:
         """Return whether round t is the last of a block."""

@@ -67,10 +67,6 @@ class SharingFedExp3(ExploringWeights):
         super().__init__(learning_rate, exploration)
         self._assign(share=checks.within(share, "share", "(0, 1)", "; FedExp3 shares nothing"))
 
-    def message(self, state: LossEstimates) -> dict[str, Array]:
-        """Return the estimates after sharing."""
-        return {"z": state.z}
-
     def update(
         self,
         state: LossEstimates,

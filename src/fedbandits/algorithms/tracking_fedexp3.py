@@ -145,10 +145,6 @@ class TrackingFedExp3(Exploring[SeveralMemories]):
         mixed = _sum(parts) / _sum(weights)
         return explore(mixed, self.exploration(t, state))
 
-    def message(self, state: SeveralMemories) -> dict[str, Array]:
-        """Return the estimates of every memory, and the estimated loss of each."""
-        return {name: getattr(state, name) for name in self.leaves}
-
     def update(
         self,
         state: SeveralMemories,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedbandits.common.checks import did_you_mean
+
 RELEASES = ("ml-latest", "ml-latest-small", "ml-32m", "ml-25m", "ml-20m", "ml-10m", "ml-1m")
 BASE = "https://files.grouplens.org/datasets/movielens"
 TIMEOUT = 30.0
@@ -50,7 +52,8 @@ def download(release: str, folder: Path, *, base: str = BASE, progress: bool | N
     import zipfile
 
     if release not in RELEASES:
-        raise ValueError(_unknown(release))
+        meant = did_you_mean(release, RELEASES)
+        raise ValueError(f"unknown release {release!r}{meant} Valid: {', '.join(RELEASES)}")
     target = folder / f"{release}.zip"
     if target.exists():
         if not zipfile.is_zipfile(target):
@@ -272,14 +275,6 @@ def _reason(error: Exception) -> str:
         return f"no answer for {TIMEOUT:g} seconds"
     text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
     return f"no connection ({text})"
-
-
-def _unknown(release: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(release.lower(), RELEASES, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else "."
-    return f"unknown release {release!r}{meant} Valid: {', '.join(RELEASES)}"
 
 
 @contextmanager

@@ -12,8 +12,7 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common.describe import Fresh, array_hash
 
-from .base import Check, Problem, Sized, check_shape, check_sizes, static
-from .inside import Inside
+from .base import Check, Inside, Problem, Sized, check_shape, check_sizes, static
 
 _PLAYED = 64
 """Functions are known by a hash of the losses of this many rounds, arms being played in turn."""

@@ -11,8 +11,7 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 
-from .base import Check, Problem, static
-from .inside import Inside
+from .base import Check, Inside, Problem, static
 
 
 @dataclass(frozen=True, eq=False, repr=False)

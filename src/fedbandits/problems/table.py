@@ -16,8 +16,7 @@ from .base import Problem, check_sizes
 from .scaling import scaled
 from .stored import Stored
 from .table_gaps import Gaps, fill_gaps, policy_of
-from .table_labels import Columns, Labels, choose_columns
-from .table_source import TableSource, read_table
+from .table_source import Columns, Labels, TableSource, choose_columns, read_table
 from .table_times import TableRounds, rounds_of
 
 if TYPE_CHECKING:
