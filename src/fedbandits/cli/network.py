@@ -11,8 +11,7 @@ from fedbandits import config
 from fedbandits.common import checks
 from fedbandits.config import catalogue
 
-from . import messages as output_files
-from . import tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 
 
@@ -51,7 +50,7 @@ def network(
     if picture is None:
         say("for a picture: --picture FILE.png")
     else:
-        output_files.save_plot(graph.draw(), picture)
+        messages.save_plot(graph.draw(), picture)
         say_written([picture])
 
 

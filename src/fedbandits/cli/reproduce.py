@@ -11,8 +11,7 @@ import typer
 from fedbandits import config
 from fedbandits.common.files import data_folder
 
-from . import messages as output_files
-from . import tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Force
 
@@ -75,7 +74,7 @@ def reproduce(
     options.check(chosen)
     if not force:
         options.refuse_other(chosen)
-    output_files.make_folder(out)
+    messages.make_folder(out)
     for name, part in chosen.items():
         try:
             section = run_part(name, part, options)

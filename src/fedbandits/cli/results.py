@@ -10,8 +10,7 @@ import typer
 from fedbandits import config
 from fedbandits.common.files import atomic_write
 
-from . import messages as output_files
-from . import tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, SequenceChanges, SequenceParts, sequence
 
@@ -132,7 +131,7 @@ def plot(
     folder = files[0] if files[0].is_dir() else files[0].parent
     target = out or folder / ("network.html" if kind == "network" else f"{kind}.pdf")
     ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
-    output_files.close_plot(ax)
+    messages.close_plot(ax)
     say_written([target])
 
 

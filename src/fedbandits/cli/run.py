@@ -16,8 +16,7 @@ from fedbandits import config
 from fedbandits.common import interrupts
 from fedbandits.config.replacing import refuse_other
 
-from . import messages as output_files
-from . import tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, Force, Out
 
@@ -85,7 +84,7 @@ def run(
     # What can be refused is refused before the run rather than after it.
     if not force:
         refuse_other(written, experiment)
-    output_files.make_folder(out)
+    messages.make_folder(out)
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
@@ -102,7 +101,7 @@ def run(
             if result.lies:
                 say(result.lies)
         _save(result, written[0])
-        output_files.save_plot(result.plot(), *written[1:])
+        messages.save_plot(result.plot(), *written[1:])
         say_written(written, quiet)
 
 

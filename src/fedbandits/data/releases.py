@@ -357,7 +357,7 @@ def _half_stars(text: str) -> int:
 
 
 def _rows(file: _File, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of one row after the other; refuses a row with too many or too few."""
+    """Yield number and fields of each row; reject rows with too many or too few fields."""
     if file.kind == ".parquet":
         yield from _parquet_rows(file, columns)
         return

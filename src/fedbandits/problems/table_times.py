@@ -34,7 +34,7 @@ class TableRounds(NamedTuple):
 
 
 def rounds_of(column: pd.Series[Any], clock: str) -> TableRounds:
-    """Number the distinct times of a column.
+    """Assign numbers to the distinct times of a column.
 
     Args:
         column: numbers, dates, or texts that are ISO dates.
