@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .snapshots import Snapshots
 
 
-class Labels(NamedTuple):
+class RecordLabels(NamedTuple):
     """Names of agents and arms, and dates of rounds; None for those that have numbers alone."""
 
     agents: tuple[str, ...] | None
@@ -31,7 +31,7 @@ def build_result(
     config: dict[str, Any],
     sent: Communication,
     against: Literal["current", "final"],
-    labels: Labels,
+    labels: RecordLabels,
     gossip: Gossip | None = None,
     snapshots: Snapshots | None = None,
 ) -> Result:

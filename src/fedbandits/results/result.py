@@ -16,7 +16,7 @@ from fedbandits.common.statistics import ONE_RUN, Band, band
 from fedbandits.privacy.response import guarantee
 
 from .snapshots import write_netcdf
-from .summary import COLUMNS, BestArm, Summary, text_table
+from .summary import COLUMNS, BestArm, RegretSummary, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,16 +226,18 @@ class Result:
         return float(self._at_end.uniform.mean())
 
     @property
-    def _at_end(self) -> Summary:
+    def _at_end(self) -> RegretSummary:
         """The result at T, without building the dataset."""
         held = self.held
         if isinstance(held, Unbuilt):
-            return Summary.of(lambda name: held.variables[name][1], held.coords)
+            return RegretSummary.of(lambda name: held.variables[name][1], held.coords)
         coords: Any = held.coords
         compared = None
         if self.moving is not None:
             compared = held["compared_loss"].isel(time=-1).to_numpy()
-        return Summary.of(lambda name: held[name].to_numpy(), coords, compared, "draw" in held.dims)
+        return RegretSummary.of(
+            lambda name: held[name].to_numpy(), coords, compared, "draw" in held.dims
+        )
 
     @property
     def _compared(self) -> xr.DataArray:

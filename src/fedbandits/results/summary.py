@@ -53,7 +53,7 @@ def _called(arm: str | int) -> str:
     return f"arm {arm}" if isinstance(arm, int) else arm
 
 
-class Summary(NamedTuple):
+class RegretSummary(NamedTuple):
     """A result at T as arrays, with a first axis of draws if there are several.
 
     Attributes:
@@ -85,7 +85,7 @@ class Summary(NamedTuple):
         coords: Mapping[str, Any],
         compared: Values | None = None,
         draws: bool = False,
-    ) -> Summary:
+    ) -> RegretSummary:
         """Return the summary of a dataset.
 
         Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Result:
     """The result, from a full record and the state after round T."""
-    from fedbandits.results.building import Labels, build_result
+    from fedbandits.results.building import RecordLabels, build_result
 
     problem, gossip = game.problem, game.gossip
     after, seed = np.int32(problem.horizon + 1), np.uint32(game.seed)
@@ -47,7 +47,7 @@ def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Resu
         game.config,
         communication(gossip, game.algorithm, game.sent),
         against,
-        Labels(
+        RecordLabels(
             problem.agent_names or (gossip and gossip.network.names) or None,
             problem.arm_names,
             problem.dates,

@@ -230,7 +230,7 @@ def _portable(run: Run) -> Run:
 
 def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Result:
     """What was played, as a simulation records it."""
-    from fedbandits.results.building import Labels, build_result
+    from fedbandits.results.building import RecordLabels, build_result
 
     problem, federation = rehearsal.problem, rehearsal.federation
     curves, totals = _sums(played, list(game.conditions.liars))
@@ -248,7 +248,7 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
         {"live": live} | game.config,  # first, since it is what tells results apart
         _communication(game, played),
         rehearsal.against,
-        Labels(tuple(federation.members), tuple(federation.arms), problem.dates),
+        RecordLabels(tuple(federation.members), tuple(federation.arms), problem.dates),
         game.gossip,
     )
 
