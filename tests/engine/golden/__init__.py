@@ -1,0 +1,1 @@
+"""Golden programs: the lowered text of many compiled simulations, pinned by digest."""
