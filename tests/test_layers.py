@@ -35,7 +35,7 @@ ROOMS = (
     "sweeps",
     "tuning",
     "",  # what users import: all of the above
-    "experiments",
+    "paper",
     "cli",
     "__main__",
 )

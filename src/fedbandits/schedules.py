@@ -160,7 +160,7 @@ class MixingAware(_Rate):
     between the agents' estimates. Simulations and live federations compute it from the network
     before round 1; no message is sent. It is the small-loss rate for one agent, without a network,
     and in algorithms that do not set S. FedExp3 and the algorithms with this default set it.
-    `fedbandits reproduce suite` compares it with the best constants. No bound is proved for it
+    `python -m studies suite` compares it with the best constants. No bound is proved for it
     (docs/understand/learning-rate.md).
 
     Example:

@@ -103,9 +103,9 @@ import pandas as pd
 
 import fedbandits as fb
 from fedbandits.engine import checkpoint
-from fedbandits.experiments.kept_cells import KeptCells
-from fedbandits.experiments.report import write_report
-from fedbandits.experiments.section import Section
+from fedbandits.paper.cells import KeptCells
+from fedbandits.paper.report import write_report
+from fedbandits.paper.section import Section
 from fedbandits.sweeps.store import save_cell
 
 matplotlib.use("agg")

@@ -147,15 +147,15 @@ def test_the_configuration_is_known_before_the_run(name: str, dtype: DType) -> N
 def test_a_part_of_the_paper_with_other_options_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import experiments
+    from fedbandits import paper
 
     played: list[int | None] = []
 
-    def part(options: experiments.Options) -> experiments.Section:
+    def part(options: paper.Options) -> paper.Section:
         played.append(options.runs)
-        return experiments.Section("one", "One", options.command("one"))
+        return paper.Section("one", "One", options.command("one"))
 
-    monkeypatch.setattr(experiments, "REGISTRY", {"one": part})
+    monkeypatch.setattr(paper, "REGISTRY", {"one": part})
     args: tuple[str | Path, ...] = ("reproduce", "one", "--out", tmp_path)
     assert call(*args, "--runs", "100").exit_code == 0
     assert call(*args, "--runs", "100").exit_code == 0

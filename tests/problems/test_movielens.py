@@ -23,7 +23,7 @@ from fedbandits import data
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
 from fedbandits.data import embedded, generated
-from fedbandits.experiments.section import Options
+from fedbandits.paper.section import Options
 from fedbandits.problems.movielens import RatingSequences, _in_order
 
 NO_GENRES = "(no genres listed)"

@@ -20,9 +20,9 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
+from fedbandits.common.statistics import interval
 from fedbandits.engine import several_algorithms
 from fedbandits.engine.executors.chunk import compilations
-from fedbandits.experiments.measure import interval
 from fedbandits.schedules import Constant, Power, anytime, power
 from fedbandits.tuning import knobs, seeds
 from tests.instances import ALGORITHMS, every_algorithm, random_losses

@@ -50,7 +50,7 @@ class AcceleratedFedExp3(Exploring[AcceleratedState]):
     FedExp3. It sends the same messages as FedExp3. No theorem is known for it.
 
     It is not always better than FedExp3: it gains on a star, not on a complete graph, and loses on
-    a path (`fedbandits reproduce leaderboard`). On a path an agent's share of an estimate is often
+    a path (`python -m studies leaderboard`). On a path an agent's share of an estimate is often
     negative before it reaches the mean, which never happens in plain gossip.
 
     Args:

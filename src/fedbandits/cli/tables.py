@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
-    from fedbandits.experiments.section import Table as SectionTable
     from fedbandits.gossip.base import Gossip
     from fedbandits.networks import Network
+    from fedbandits.paper.section import Table as SectionTable
     from fedbandits.results.result import Result
     from fedbandits.sweeps.store import Manifest, Status, StoredCell
     from fedbandits.tuning import Choice, Report

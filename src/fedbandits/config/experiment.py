@@ -27,7 +27,7 @@ class ConfigError(ValueError):
 class Experiment:
     """What a configuration file, or a cell of a sweep, describes: the arguments of `fb.simulate`.
 
-    A part of the paper in `fedbandits.experiments` is another thing: it plays many of these.
+    A part of the paper in `fedbandits.paper` is another thing: it plays many of these.
 
     Attributes:
         problem: the losses.
