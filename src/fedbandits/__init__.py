@@ -13,8 +13,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .common import extras as extras  # names what is missing, from the start
-from .common import forks as forks  # watches from the start
+from .common import backend as backend  # watches for forks, from the start
+from .common import extras as extras  # names missing packages, from the start
 from .common.version import __version__ as __version__
 
 if TYPE_CHECKING:

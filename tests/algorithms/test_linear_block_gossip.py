@@ -170,8 +170,14 @@ def test_block_is_the_fewest_steps_that_agree() -> None:
     [
         (lambda: fb.LinearBlockGossip(block=0), "block must be a whole number of at least 1"),
         (lambda: fb.LinearBlockGossip(learning_rate=-1), "learning_rate must be a finite number"),
-        (lambda: fb.LinearBlockGossip(exploration=0), "exploration must be above 0, .* not 0"),
-        (lambda: fb.LinearBlockGossip(exploration=1.5), "at most 1, not 1.5"),
+        (
+            lambda: fb.LinearBlockGossip(exploration=0),
+            "exploration must be in \\(0, 1\\], not 0.0: every direction",
+        ),
+        (
+            lambda: fb.LinearBlockGossip(exploration=1.5),
+            r"exploration must be in \(0, 1\], not 1.5",
+        ),
         (lambda: fb.LinearBlockGossip(uniform=2), r"uniform must be in \[0, 1\]"),
         (lambda: fb.LinearBlockGossip([1, 2]), r"shape \(2,\); expected \(arms, d\)"),
         (

@@ -27,6 +27,13 @@ def call(*args: str | Path) -> Result:
     return CliRunner(env=plain).invoke(app, [str(arg) for arg in args])
 
 
+def refused(*args: str | Path, status: int = 2) -> str:
+    """Return the errors of a command that fails."""
+    failed = call(*args)
+    assert failed.exit_code == status
+    return failed.stderr
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
@@ -310,9 +317,7 @@ def test_a_disconnected_network_is_described_as_far_as_it_goes(tmp_path: Path) -
 
 
 def test_a_network_with_a_typo() -> None:
-    failed = call("network", "gird:6,6")
-    assert failed.exit_code == 2
-    assert "did you mean 'grid'?" in failed.stderr
+    assert "did you mean 'grid'?" in refused("network", "gird:6,6")
 
 
 def test_colons_in_errors_are_no_emoji() -> None:
@@ -401,15 +406,13 @@ def test_plot_names_curves_by_algorithm_and_file(
 
 
 def test_plot_with_too_few_labels(saved: Path) -> None:
-    failed = call("plot", saved, saved, "--label", "a")
-    assert failed.exit_code == 2
-    assert "2 results need as many different labels, not a" in failed.stderr
+    assert "2 results need as many different labels, not a" in refused(
+        "plot", saved, saved, "--label", "a"
+    )
 
 
 def test_reproduce_with_a_typo() -> None:
-    failed = call("reproduce", "figur1")
-    assert failed.exit_code == 2
-    assert "did you mean 'figure1'?" in failed.stderr
+    assert "did you mean 'figure1'?" in refused("reproduce", "figur1")
 
 
 def test_bounds(small: Path) -> None:
@@ -485,9 +488,7 @@ def test_data_goes_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_reproduce_refuses_before_it_plays(args: list[str], message: str, tmp_path: Path) -> None:
-    failed = call("reproduce", *args, "--out", tmp_path / "new")
-    assert failed.exit_code == 2
-    assert message in failed.stderr
+    assert message in refused("reproduce", *args, "--out", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -586,6 +587,4 @@ def test_a_part_that_keeps_its_cells_goes_on(
 def test_bounds_need_a_network(small: Path) -> None:
     text = small.read_text().replace("FedExp3", "Exp3")
     small.write_text(re.sub(r"\[(network|gossip)\][^\[]*", "", text))
-    failed = call("bounds", small)
-    assert failed.exit_code == 2
-    assert "bounds need a [network] and a [gossip]; add them" in failed.stderr
+    assert "bounds need a [network] and a [gossip]; add them" in refused("bounds", small)

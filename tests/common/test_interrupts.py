@@ -21,7 +21,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.cli import output_files, tables
+from fedbandits.cli import messages, tables
 from fedbandits.common import interrupts
 from fedbandits.engine import preparation
 from fedbandits.engine import simulate as engine
@@ -101,7 +101,7 @@ BETWEEN: dict[str, tuple[Any, str, int]] = {
     "recording the last chunk": (Record, "add", 3),
     "finishing": (engine, "finish", 1),
 }
-AFTER = {"writing": (fb.Result, "save"), "drawing": (output_files, "save_plot")}
+AFTER = {"writing": (fb.Result, "save"), "drawing": (messages, "save_plot")}
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_lies_and_limits_are_swept(tmp_path: Path) -> None:
         ("arm = 2", "arm = 3", "liar 1 lies about arm 3, but there are 3, counted from 0"),
         ("arm = 2", "", "[liars.1]: promote needs arm"),
         ("[liars.3]\nname", "[liars]\n3", "[liars.3]: expected a table with a name, not 'swap'"),
-        ("limit = 2.0", "limit = 0", "[gossip]: limit must be positive, not 0"),
+        ("limit = 2.0", "limit = 0", "[gossip]: limit must be in (0, inf], not 0"),
         ('{name = "max_degree", lazy', '{name = "max_degre", lazy', "[gossip] gossip: unknown"),
         (", lazy = false}", "}\nlasy = 1", "[gossip]: unknown key 'lasy'"),
     ],

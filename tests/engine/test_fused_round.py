@@ -110,7 +110,8 @@ def test_kernels_play_the_same_arms(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FUSED))
 def test_kernels_follow_the_algorithms_own_lines(name: str, request: pytest.FixtureRequest) -> None:
-    kind, network = fb.algorithms.REGISTRY[name], fb.networks.grid(17, 17)
+    kind: Any = fb.algorithms.REGISTRY[name]
+    network = fb.networks.grid(17, 17)
     algorithm = kind(block=2) if name == "BlockGossip" else kind()
     plain = game(algorithm, network)
     fused: list[bool] = request.getfixturevalue("kernels")
@@ -254,9 +255,10 @@ def suitable(algorithm: Any, **more: Any) -> bool:
 
 def test_which_algorithms_are_played_so() -> None:
     arms = np.eye(ARMS)
+    kinds: dict[str, Any] = fb.algorithms.REGISTRY
     every = {
         name: kind(actions=arms) if name == "LinearBlockGossip" else kind()
-        for name, kind in fb.algorithms.REGISTRY.items()
+        for name, kind in kinds.items()
     }
     assert {name for name, algorithm in every.items() if suitable(algorithm)} == FUSED
 

@@ -18,7 +18,7 @@ from fedbandits.common.statistics import interval
 from fedbandits.config.building import build
 from fedbandits.config.experiment import ConfigError
 from fedbandits.engine import play, preparation
-from fedbandits.problems.redrawn import loss_seeds
+from fedbandits.problems.base import loss_seeds
 from fedbandits.sweeps import store
 from fedbandits.sweeps.listing import as_csv
 from fedbandits.sweeps.plan import make_plan

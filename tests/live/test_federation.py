@@ -133,7 +133,7 @@ def test_any_network_of_ours(tmp_path: Path) -> None:
         (('"clipped"', '"none"'), "Valid: metropolis, max_degree, fastest, clipped"),
         (('"max_degree", lazy = false', '"none"'), "agents that live apart take symmetric weights"),
         (("gossip_period", "clip"), "clip is a limit of the gossip; write .* limit = 0.25 and"),
-        (("limit = 50.0", "limit = -1"), r"\[gossip\]: limit must be positive, not -1"),
+        (("limit = 50.0", "limit = -1"), r"\[gossip\]: limit must be in \(0, inf\], not -1"),
         (('"south"]\nlinks', '"centre"]\nlinks'), "member 'centre' appears twice"),
         (("links = [[", "links = 3 #"), "links must be a list, not 3"),
         (("[tickets]", "[other]"), "unknown key 'other'"),

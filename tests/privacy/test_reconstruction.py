@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.privacy import Reconstruction, reconstruct
+from fedbandits.privacy.reconstruction import Reconstruction, reconstruct
 from fedbandits.results.trajectory import Trajectory
 
 SENDERS = [fb.FedExp3, fb.AcceleratedFedExp3, fb.GossipUCB, fb.FedFTRL, fb.Exp3Coop, fb.DelayedFTRL]

@@ -111,7 +111,7 @@ def test_strengths_compile_once() -> None:
 @pytest.mark.parametrize("name", SHARES)
 def test_what_cannot_be_watched_over(name: str) -> None:
     make = getattr(fb.problems, name)
-    with pytest.raises(TypeError, match=f"{name} takes the losses as they would be"):
+    with pytest.raises(TypeError, match=f"{name} takes the losses of an oblivious"):
         make(3)
     with pytest.raises(ValueError, match="watches already"):
         make(make(BASE))

@@ -113,7 +113,7 @@ def test_refused_types() -> None:
     [
         (fb.schedules.power, "power(c=..., a=...)"),
         (fb.schedules.small_loss, "small_loss(c=...)"),
-        (fb.schedules.Anytime, "Anytime(c=...)"),
+        (fb.schedules.anytime, "anytime(c=...)"),
     ],
 )
 def test_a_maker_of_schedules_is_no_schedule(maker: Any, call: str) -> None:

@@ -462,7 +462,7 @@ def test_a_seed_that_was_given_is_not_drawn() -> None:
 )
 def test_losses_are_drawn_anew_from_the_same_instance(problem: Any, kept: str) -> None:
     other: Any = tuning.redraw(problem, 77)
-    assert tuning.draws_losses(problem)
+    assert seeds.draws_losses(problem)
     np.testing.assert_array_equal(getattr(other, kept), getattr(problem, kept))
     assert type(other.seed) is type(problem.seed)  # so that nothing is compiled anew
     assert any((problem.losses(t) != other.losses(t)).any() for t in range(1, 10))
@@ -476,7 +476,7 @@ def test_the_problem_inside_another_is_drawn_anew() -> None:
         fb.problems.scaled(fb.problems.from_tensor(np.zeros((2, 2, 2))), 0, 2),
         fb.problems.from_function(lambda t: t, agents=1, arms=2, horizon=3),
     ):
-        assert not tuning.draws_losses(problem)
+        assert not seeds.draws_losses(problem)
         assert tuning.redraw(problem, 77) is problem
 
 

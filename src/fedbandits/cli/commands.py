@@ -58,7 +58,7 @@ class Commands(TyperGroup):
                         raise
                     say(f"error: {missing}", "red", err=True)
                     raise typer.Exit(2) from error
-                # An import that was interrupted may fail in words of its own.
+                # An import that was interrupted may fail with its own error.
                 say(f"stopped ({one_line(error)})", "yellow", err=True)
                 raise typer.Exit(interrupts.exit_status()) from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandits.common import extras
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 from fedbandits.common.version import __version__
 from fedbandits.data import default_release
 
@@ -31,7 +31,7 @@ def doctor() -> None:
 
 
 def packages_table() -> Table:
-    """Every package that is used, with its version, the extra that brings it and what it is for."""
+    """Return a table of all packages with their versions, extras and purposes."""
     from rich import box
     from rich.table import Table
 
@@ -46,7 +46,7 @@ def packages_table() -> Table:
 
 
 def lines() -> list[str]:
-    """What the table does not say, a line each."""
+    """Return the lines below the table."""
     devices, programs = _of_jax()
     return [
         *(_missing() or ["nothing is missing"]),
@@ -60,7 +60,7 @@ def lines() -> list[str]:
 
 
 def _missing() -> list[str]:
-    """What to type for each extra that is not whole."""
+    """Return the command that installs each incomplete extra."""
     missing: dict[str, list[str]] = {}
     for package in extras.PACKAGES:
         if extras.version(package.installed_as or package.name) is None:
@@ -73,7 +73,7 @@ def _missing() -> list[str]:
 
 
 def _of_jax() -> tuple[str, str]:
-    """Its devices, and where its programs are kept; what failed to load cannot be tried again."""
+    """Return the devices of JAX, and the folder of its compiled programs."""
     try:
         import jax  # noqa: F401
     # Not installed, does not fit jaxlib, or refuses what a variable has.

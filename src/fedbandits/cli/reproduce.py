@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedbandits import config
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 
-from . import output_files, tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Force
 
@@ -85,7 +85,7 @@ def play_parts(
 
     if not force:
         options.refuse_other(parts)
-    output_files.make_folder(options.out)
+    messages.make_folder(options.out)
     for name, part in parts.items():
         try:
             section = run_part(name, part, options)

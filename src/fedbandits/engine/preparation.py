@@ -11,8 +11,7 @@ import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common import checks, interrupts
-from fedbandits.common.backend import playing_on
-from fedbandits.common.forks import refuse_fork
+from fedbandits.common.backend import playing_on, refuse_fork
 from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.record import Record, check_runs
 from fedbandits.simulation.options import Options

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.common import checks
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from fedbandits.results.result import Result
 
 
-@checks.explained
 def simulate(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -114,5 +112,5 @@ def simulate(
         problem, algorithm, gossip, runs, seed, dtype, draws, conditions_of(privacy, liars)
     )
     for doubt in simulation.doubts():
-        warnings.warn(doubt, stacklevel=3)
+        warnings.warn(doubt, stacklevel=2)
     return play([simulation], options)[0].against(against)

@@ -15,11 +15,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import fedbandits
-from fedbandits.common.figures import save_figure
-from fedbandits.common.files import atomic_write
+from fedbandits.common.files import atomic_write, save_figure
 from fedbandits.config.replacing import FIX
 from fedbandits.data import default_release
-from fedbandits.results.netcdf import write_netcdf
+from fedbandits.results.snapshots import write_netcdf
 
 from .cells import cells_folder
 from .digests import digests

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.results.result import FORMAT, Result
-from fedbandits.results.unbuilt import Unbuilt
+from fedbandits.results.result import FORMAT, Result, Unbuilt
 
 if TYPE_CHECKING:
     from fedbandits.results.communication import Communication
@@ -43,7 +42,7 @@ def build_result(
     runs, agents = recommended.shape
     arms = record.arm_loss.shape[1]
     own_losses = record.arm_loss.ndim == 3
-    # Along the runs too: one value for all, or one for each.
+    # One value for all runs, or one for each.
     best = record.arm_loss.min(axis=1).reshape(len(record.times), -1)
     spent = record.expected.mean(axis=1) + record.worst_excess
     data = Unbuilt(
@@ -86,7 +85,7 @@ def build_result(
 
 
 def _of_rounds(record: Record) -> tuple[tuple[str, ...], np.ndarray[Any, Any]]:
-    """Dimensions and values of `round_loss`."""
+    """Return dimensions and values of `round_loss`."""
     if record.round_loss.ndim == 3:
         return ("run", "round", "arm"), record.round_loss.transpose(2, 0, 1)
     return ("round", "arm"), record.round_loss

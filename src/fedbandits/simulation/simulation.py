@@ -13,8 +13,7 @@ from fedbandits.common.describe import describe
 from fedbandits.common.own_modules import sources_of
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
-from fedbandits.problems.base import Problem
-from fedbandits.problems.redrawn import loss_seeds
+from fedbandits.problems.base import Problem, loss_seeds
 from fedbandits.results.record import check_runs
 
 from .condition import Condition

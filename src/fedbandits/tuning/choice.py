@@ -80,7 +80,6 @@ class Choice:
         )
 
 
-@checks.explained
 def choose(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -134,7 +133,7 @@ def choose(
         problem, algorithm, gossip, runs, dtype=dtype, conditions=conditions_of(privacy)
     )
     for doubt in rounding_doubts(problem, dtype):
-        warnings.warn(doubt, stacklevel=3)
+        warnings.warn(doubt, stacklevel=2)
     if candidates is not None and ranges:
         raise ValueError("candidates stand instead of a grid with ranges; leave one of the two out")
     tried: list[knobs.Knob] = []

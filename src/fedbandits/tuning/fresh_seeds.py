@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
@@ -103,7 +102,6 @@ class Report:
         return pd.DataFrame(columns)
 
 
-@checks.explained
 def report(
     problem: Problem,
     tuned: AnyAlgorithm,

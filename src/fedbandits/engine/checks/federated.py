@@ -73,7 +73,6 @@ class NotFederatedError(AssertionError):
         )
 
 
-@checks.explained
 def check_federated(
     algorithm: AnyAlgorithm,
     network: Network,

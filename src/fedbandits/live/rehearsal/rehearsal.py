@@ -101,7 +101,6 @@ def _check_sizes(problem: Problem, federation: Federation) -> None:
         )
 
 
-@checks.explained
 def rehearse(
     problem: Problem,
     federation: Federation,
