@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from fedbandits import config
 from fedbandits.common import extras
 from fedbandits.common.files import data_folder
 from fedbandits.common.version import __version__
 from fedbandits.data import default_release
 
 from .messages import one_line, say, terminal
+from .options import Changes
+from .tables import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def doctor() -> None:
-    """Print installed and missing packages, devices and folders.
+def doctor(
+    file: Annotated[
+        Path | None, typer.Argument(help="Configuration file: say how it would be played.")
+    ] = None,
+    changes: Changes = None,
+) -> None:
+    """Print installed and missing packages, devices and folders; or how a file would be played.
 
     \b
     Example:
       fedbandits doctor
+      fedbandits doctor examples/grid.toml
     """  # noqa: D301
+    if file is not None:
+        for line in how_played(file, changes or ()):
+            say(line)
+        return
     terminal().print(packages_table())
     for line in lines():
         say(line)
+
+
+def how_played(file: Path, changes: Sequence[str]) -> list[str]:
+    """Return which executor plays each group of a file, and why no faster one does."""
+    from fedbandits.engine.preparation import precision, prepare
+    from fedbandits.simulation.options import Options
+    from fedbandits.sweeps.plan import plan_of
+
+    plan, found = plan_of(config.read_document(file, changes)), {}
+    for number in range(len(plan.batches)):
+        cells = plan.workshop(plan.parcel(number))
+        simulations = [cell.simulation.draw(0) for cell in cells]
+        with precision(simulations[0].dtype):
+            group = prepare(simulations, Options(record=cells[0].record))
+        where = ", ".join(f"{count} over {axis}" for axis, count in group.where.mesh.shape.items())
+        name, platform = type(group.algorithm).__name__, group.where.platform
+        size = counted(len(cells), "simulation")
+        found[f"{name}, {size} in one program on {platform} ({where}): {group.choice}"] = None
+    return list(found)
 
 
 def packages_table() -> Table:
