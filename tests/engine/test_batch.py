@@ -125,7 +125,7 @@ def test_a_batch_goes_on_from_its_checkpoint(
     asked.clear()
     caplog.set_level("INFO", logger="fedbandits")
     resumed = simulate_each(problem, algorithms, GOSSIP, runs=2, checkpoint=tmp_path)
-    assert caplog.messages == ["going on after round 1000 of 1500"]
+    assert "going on after round 1000 of 1500" in caplog.messages
     # For each algorithm 64 rounds are asked for, to know the function by.
     assert sum(t <= 1000 for t in asked) <= 2 * 64
     for one, other in zip(undisturbed, resumed, strict=True):
@@ -134,7 +134,7 @@ def test_a_batch_goes_on_from_its_checkpoint(
     assert [path.suffix for path in tmp_path.iterdir()] == [".npz"]
     caplog.clear()
     simulate_each(problem, algorithms[::-1], GOSSIP, runs=2, checkpoint=tmp_path)
-    assert caplog.messages == []
+    assert not any("going on" in message for message in caplog.messages)
 
 
 @pytest.mark.slow

@@ -59,7 +59,9 @@ def play_chunks(
     last = problem.horizon if enough is None else enough
     with playing_on(where.platform):
         chunks, executor, program = group.chunks, group.choice.executor, group.program
-        logger.info("%s: %s", type(group.algorithm).__name__, group.choice)
+        # A sweep plays many groups, and turns off their progress: its log is about cells.
+        level = logging.DEBUG if progress is False else logging.INFO
+        logger.log(level, "%s: %s", type(group.algorithm).__name__, group.choice)
         run = _Run(group, checkpoint, report)
         bar = Progress(type(group.algorithm).__name__, problem.horizon, run.done, progress)
         run.recorder = Recorder(record or partial(into_records, group), bar.update, run.done)
