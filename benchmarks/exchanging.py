@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import fedbandits as fb
 from fedbandits.live.federation.definition import Federation
-from fedbandits.live.protocol.ledger import owns
-from fedbandits.live.protocol.messages import Flow, Report, Terms, encode
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.protocol.messages import EdgeTerms, FlowMessage, ReportMessage, encode
 from fedbandits.live.transport.interface import Receive, Transport
 
 ARMS = tuple(f"arm{i}" for i in range(20))
@@ -163,9 +163,9 @@ async def plain(folder: Path, process: int) -> AsyncIterator[Exchanging]:
     Who would own an edge answers a report with a flow; the other sends the next report then.
     """
     addresses = json.loads((folder / "addresses.json").read_text(encoding="utf-8"))
-    values, terms = {"z": bytes(8 * len(ARMS))}, Terms(0.25)
-    report = _framed(encode(Report(1, bytes(8), 2**60, 2**60, 2**10, terms, values)))
-    flow = _framed(encode(Flow(1, bytes(8), 2**60, 2**60, 2**10, terms, values, values)))
+    values, terms = {"z": bytes(8 * len(ARMS))}, EdgeTerms(0.25)
+    report = _framed(encode(ReportMessage(1, bytes(8), 2**60, 2**60, 2**10, terms, values)))
+    flow = _framed(encode(FlowMessage(1, bytes(8), 2**60, 2**60, 2**10, terms, values, values)))
     made: Counter[str] = Counter()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import fedbandits as fb
 from fedbandits.algorithms.exponential_weights import softmax
 from fedbandits.algorithms.sharing_fedexp3 import shared
-from fedbandits.live.protocol.suitable import UnsuitableError, check_suitable
+from fedbandits.live.protocol.suitability import UnsuitableError, check_suitable
 
 Float = np.ndarray[Any, np.dtype[np.float64]]
 estimates = arrays(np.float64, 5, elements=st.floats(0, 1e6))

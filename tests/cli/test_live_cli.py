@@ -45,7 +45,8 @@ def test_show(tmp_path: Path) -> None:
     ticket = read_journal(path).saved.tickets[4]
     assert re.search(rf"{life}-5 +{player.arms[ticket.arm]} +{p[ticket.arm]:.4g} ", done.stdout)
     edge = player.ledger.edges["shop4"]
-    row = f"shop4 +{edge.incarnation} +{edge.other} +1 +{np.abs(edge.flow['z']).max():.6g}"
+    incarnations = f"{edge.incarnation} +{edge.neighbour_incarnation}"
+    row = f"shop4 +{incarnations} +1 +{np.abs(edge.flow['z']).max():.6g}"
     assert re.search(row, done.stdout)
     assert SEED.hex() not in done.stdout
 

@@ -19,8 +19,9 @@ import numpy as np
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.live import Agent, Federation, StoppedError
-from fedbandits.live.protocol.ledger import Edge, Ledger
-from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.edge import EdgeState
+from fedbandits.live.protocol.ledger import AgentLedger
 from fedbandits.live.protocol.observations import ConflictingObservationError, ExpiredTicketError
 from fedbandits.live.protocol.records import TicketRecord
 from fedbandits.live.rehearsal.memory import Links, MemoryNetwork, MemoryStore, Partition
@@ -303,14 +304,14 @@ class History:
         await agent.start()
         self.agents[name] = agent
         book, life = agent._running().book, self.lives[name]
-        keep = book.keep
+        keep = book.add
 
         def noted(record: TicketRecord) -> None:
             life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
             keep(record)
 
         # Every ticket, also one that nobody was told of: only here is its p still known.
-        book.keep = noted  # type: ignore[method-assign]  # a spy
+        book.add = noted  # type: ignore[method-assign]  # a spy
 
     async def end(self, name: str) -> None:
         agent = self.agents.pop(name, None)
@@ -372,7 +373,7 @@ class History:
         ]
         return bool(staying) and from_edges(len(staying), edges).connected
 
-    def ledgers(self) -> dict[str, Ledger]:
+    def ledgers(self) -> dict[str, AgentLedger]:
         return {name: agent._running().ledger for name, agent in self.agents.items()}
 
     def disagreement(self) -> float:
@@ -406,7 +407,9 @@ class History:
                     assert not any(flow.any() for flow in edge.flow.values()), "was lost on the way"
                     continue
                 other = ledgers[neighbour].edges[name]
-                assert edge.incarnation == other.other, "the ends mean different ledgers"
+                assert edge.incarnation == other.neighbour_incarnation, (
+                    "the ends mean different ledgers"
+                )
                 for leaf, flow in edge.flow.items():
                     scale = max(1.0, float(np.abs(ledger.inputs[leaf]).max()))
                     gap = float(np.abs(flow + other.flow[leaf]).max())
@@ -415,9 +418,12 @@ class History:
                     )
 
 
-def check_edge(owner: Edge, other: Edge) -> None:
+def check_edge(owner: EdgeState, other: EdgeState) -> None:
     """What must hold at any time for the two ends of an edge, if they mean the same ledger."""
-    if (owner.incarnation, owner.other) != (other.other, other.incarnation):
+    if (owner.incarnation, owner.neighbour_incarnation) != (
+        other.neighbour_incarnation,
+        other.incarnation,
+    ):
         return
     ahead = owner.sequence - other.sequence
     assert ahead in (0, 1), f"the owner is {ahead} exchanges ahead: at most one is under way"
@@ -426,7 +432,7 @@ def check_edge(owner: Edge, other: Edge) -> None:
             assert (flow == -other.flow[leaf]).all(), "what flowed out did not flow in"
 
 
-def check_member(member: Member, life: Life, rounding: float = SMALL) -> None:
+def check_member(member: AgentCore, life: Life, rounding: float = SMALL) -> None:
     """What must hold for one agent at any time."""
     ledger = member.ledger
     for leaf, put_in in ledger.inputs.items():
@@ -438,10 +444,15 @@ def check_member(member: Member, life: Life, rounding: float = SMALL) -> None:
         assert np.frombuffer(closed[ticket].feedback)[0] == loss
     gone = set(life.tickets) - member.book.open.keys() - member.book.closed.keys()
     assert not gone, f"an acknowledged ticket is gone: {gone}"
-    if isinstance(member.algorithm, fb.GossipUCB):
-        assert np.allclose(ledger.inputs["theta"], member._state.mean, rtol=SMALL, atol=SMALL)
+    if isinstance(member.learner.algorithm, fb.GossipUCB):
+        assert np.allclose(
+            ledger.inputs["theta"], member.learner.state.mean, rtol=SMALL, atol=SMALL
+        )
         return
-    if isinstance(member.algorithm, fb.FedExp3) and member.algorithm.memory is not None:
+    if (
+        isinstance(member.learner.algorithm, fb.FedExp3)
+        and member.learner.algorithm.memory is not None
+    ):
         return  # what it put in is less what it forgot of others', and no sum of observations
     counted = np.zeros(len(ARMS))
     for ticket, record in closed.items():

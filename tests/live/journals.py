@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 
 from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.common.describe import canonical, describe
+from fedbandits.live.federation.definition import Part
 from fedbandits.live.journal import Journal
-from fedbandits.live.protocol.member import Member
-from fedbandits.live.protocol.records import Changes, Identity, Saved
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.records import Changes, Identity, SavedAgent
+from fedbandits.live.protocol.tickets import TicketExpiry
 
 ARMS = ("tea", "coffee", "cocoa")
 SEED = bytes(range(32))
@@ -26,24 +29,26 @@ def identity(agent: str = "shop3", arms: tuple[str, ...] = ARMS) -> Identity:
 
 
 def member(
-    saved: Saved, neighbours: tuple[str, ...] = (), agent: str = "shop3", arms: int = len(ARMS)
-) -> Member:
+    saved: SavedAgent, neighbours: tuple[str, ...] = (), agent: str = "shop3", arms: int = len(ARMS)
+) -> AgentCore:
+    """Return the core of an agent with these neighbours."""
     names = ARMS if arms == len(ARMS) else tuple(f"arm{i}" for i in range(arms))
     weights = dict.fromkeys(neighbours, 0.25)
+    part = Part(agent, 2, weights, names, ALGORITHM, 0.5, math.inf, TicketExpiry(), {})
     numbers = itertools.count(1)
-    return Member(agent, ALGORITHM, names, 2, weights, saved, lambda: next(numbers))
+    return AgentCore(part, saved, lambda: next(numbers))
 
 
-def unsaved(seed: bytes = SEED) -> Saved:
+def unsaved(seed: bytes = SEED) -> SavedAgent:
     """What an agent without a journal begins with."""
-    return Saved("00000000", seed, None, {}, [])
+    return SavedAgent("00000000", seed, None, {}, [])
 
 
 def loss_of(t: int) -> float:
     return (t * 0.37) % 1.0
 
 
-def play(player: Member, rounds: int) -> list[str]:
+def play(player: AgentCore, rounds: int) -> list[str]:
     """Choose, and observe all but every fifth choice; what was played."""
     arms = []
     for _ in range(rounds):
@@ -54,7 +59,7 @@ def play(player: Member, rounds: int) -> list[str]:
     return arms
 
 
-def gossip(first: Member, second: Member) -> None:
+def gossip(first: AgentCore, second: AgentCore) -> None:
     """One exchange over their edge."""
     for sender, receiver in ((first, second), (second, first)):
         for _, report in sender.reports():
@@ -65,7 +70,7 @@ def gossip(first: Member, second: Member) -> None:
 class Opened:
     """A journal that is open, for tests without an event loop."""
 
-    def __init__(self, runner: asyncio.Runner, journal: Journal, saved: Saved) -> None:
+    def __init__(self, runner: asyncio.Runner, journal: Journal, saved: SavedAgent) -> None:
         self.runner = runner
         self.journal = journal
         self.saved = saved
@@ -95,7 +100,7 @@ def opened(path: Path, who: Identity | None = None, seed: bytes | None = SEED) -
             runner.run(journal.close())
 
 
-def played_journal(path: Path, rounds: int = 40) -> Member:
+def played_journal(path: Path, rounds: int = 40) -> AgentCore:
     """A journal with open and closed tickets and an edge, closed; its member."""
     other = member(unsaved(b"other"), ("shop3",), "shop4")
     with opened(path) as kept:

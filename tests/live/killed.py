@@ -16,12 +16,11 @@ from fedbandits.live.agent.agent import Agent
 from fedbandits.live.federation.definition import Part
 from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.protocol.records import Changes
-from fedbandits.live.protocol.ticket_book import Expiry
-from fedbandits.live.protocol.tickets import Ticket
+from fedbandits.live.protocol.tickets import Ticket, TicketExpiry
 
 SEED = b"killed"
 ARMS = tuple(f"arm{i}" for i in range(20))
-PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, float("inf"), Expiry(), {})
+PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, float("inf"), TicketExpiry(), {})
 
 
 def loss_of(t: int) -> float:

@@ -13,16 +13,15 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.protocol.ledger import owns
-from fedbandits.live.protocol.member import message_format
+from fedbandits.live.protocol.edge import owns
 from fedbandits.live.protocol.messages import (
     VERSION,
-    Flow,
-    Format,
+    EdgeTerms,
+    FlowMessage,
     Message,
-    RefusedError,
-    Report,
-    Terms,
+    MessageFormat,
+    RejectedMessageError,
+    ReportMessage,
     encode,
     packed,
 )
@@ -61,7 +60,7 @@ class Liar:
         self,
         name: str,
         federation: Federation,
-        form: Format,
+        form: MessageFormat,
         attack: Attack,
         chance: random.Random,
     ) -> None:
@@ -75,12 +74,12 @@ class Liar:
 
     def answer(self, sender: str, message: Message) -> bytes | None:
         """Remember the numbers of a message; return the answer to a report."""
-        if message.other > self.incarnations[sender]:
-            self.incarnations[sender] = message.other + 1
-        if message.incarnation != self.others[sender]:
-            self.others[sender], self.sequences[sender] = message.incarnation, 0
+        if message.receiver_incarnation > self.incarnations[sender]:
+            self.incarnations[sender] = message.receiver_incarnation + 1
+        if message.sender_incarnation != self.others[sender]:
+            self.others[sender], self.sequences[sender] = message.sender_incarnation, 0
         self.sequences[sender] = max(self.sequences[sender], message.sequence)
-        return self.lie(sender) if isinstance(message, Report) else None
+        return self.lie(sender) if isinstance(message, ReportMessage) else None
 
     def lie(self, neighbour: str) -> bytes:
         """Return a message that the neighbour may believe."""
@@ -99,11 +98,11 @@ class Liar:
             self.incarnations[neighbour],
             self.others[neighbour],
             sequence,
-            Terms(self.part.neighbours[neighbour], self.part.limit),
+            EdgeTerms(self.part.neighbours[neighbour], self.part.limit),
         )
         # The worst arm is better than it is by `size`, the best one as much worse.
         lie = packed({"z": np.array([size, 0.0, -size])})
-        return encode(Flow(*numbers, lie, lie) if owner else Report(*numbers, lie))
+        return encode(FlowMessage(*numbers, lie, lie) if owner else ReportMessage(*numbers, lie))
 
 
 class LyingHistory(History):
@@ -123,7 +122,7 @@ class LyingHistory(History):
         self.given = network
         super().__init__(chance, fb.FedExp3())
         algorithm = self.federation.algorithm
-        self.form = message_format(algorithm, algorithm.init(len(ARMS), len(self.everyone)), ARMS)
+        self.form = MessageFormat.of(algorithm, algorithm.init(len(ARMS), len(self.everyone)), ARMS)
         self.log = deque(maxlen=12)  # type: ignore[assignment]  # the last ones are read
         self.liar = Liar(
             self.chance.choice(removable(self.network, self.everyone)),
@@ -164,7 +163,7 @@ class LyingHistory(History):
         """Check too that honest members take all that honest members send."""
         super().check_all()
         for name, agent in self.agents.items():
-            for neighbour, refused in agent._hearing.refusals.items():
+            for neighbour, refused in agent._monitor.rejections.items():
                 if neighbour != self.liar.name:
                     assert not refused["numbers"], f"{name} refused numbers of {neighbour}"
 
@@ -193,7 +192,7 @@ class LyingHistory(History):
             return
 
         def receive(sender: str, payload: bytes) -> None:
-            with suppress(RefusedError):
+            with suppress(RejectedMessageError):
                 answer = self.liar.answer(sender, self.form.decode(payload))
                 if answer is not None:
                     self.mail.carry(name, sender, answer)

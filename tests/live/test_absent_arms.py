@@ -8,7 +8,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.live import Federation
-from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.agent_core import AgentCore
 from tests.salt import SALT
 
 from .members import exchange, member, members
@@ -16,10 +16,10 @@ from .members import exchange, member, members
 ARMS = tuple(f"arm{i}" for i in range(9))
 
 
-def started(federation: Federation, drawn: float) -> Member:
+def started(federation: Federation, drawn: float) -> AgentCore:
     """A member that knows something, and draws with this number."""
     one = member(federation, uniforms=lambda _: drawn)
-    one.ledger.put({"z": np.array([0.3, 1.4, 0.8])})
+    one.ledger.set_values({"z": np.array([0.3, 1.4, 0.8])})
     return one
 
 

@@ -14,7 +14,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.gossip.scatter import scatter
 from fedbandits.live import Agent, Federation, StoppedError, Ticket
-from fedbandits.live.protocol.messages import VERSION, Report, Terms, encode, packed
+from fedbandits.live.protocol.messages import VERSION, EdgeTerms, ReportMessage, encode, packed
 from fedbandits.live.protocol.records import Changes
 from fedbandits.live.rehearsal.memory import Links, MemoryNetwork, MemoryStore
 from fedbandits.live.rehearsal.virtual_clock import StuckError, run_virtual
@@ -203,7 +203,7 @@ def test_messages_that_are_not_believed_are_counted() -> None:
             await asyncio.sleep(0.1)
             there = one.neighbours["agent2"]
             assert there.refused == 1
-            assert "no message" in str(there.last_refusal)
+            assert "not a message" in str(there.last_refusal)
             assert there.silent_for is None
             await one.choose()
 
@@ -249,8 +249,8 @@ def test_members_come_and_go() -> None:
         z = [one._running().ledger.values["z"] for one in agents[:2]]
         inputs = [one._running().ledger.inputs["z"] for one in agents[:2]]
         np.testing.assert_allclose(z[0] + z[1], inputs[0] + inputs[1])
-        assert float(agents[0]._running()._state.agents) == 2
-        told: Any = agents[0]._running().algorithm
+        assert float(agents[0]._running().learner.state.agents) == 2
+        told: Any = agents[0]._running().learner.algorithm
         assert isinstance(two.gossip, fb.Gossip)
         assert told.learning_rate.scatter == scatter(two.gossip)
         assert set(agents[1].neighbours) == {"agent1"}
@@ -347,13 +347,13 @@ def test_a_flood_of_reports_moves_no_more_than_a_few() -> None:
         before = owner._running().ledger.values["z"]
         moved = []
         for number in range(1000):
-            lie = Report(
+            lie = ReportMessage(
                 VERSION,
-                owner._running().form.game,
-                edge.other + 1,
+                owner._running().ledger.form.game,
+                edge.neighbour_incarnation + 1,
                 edge.incarnation,
                 number,
-                Terms(0.5, 1.0),
+                EdgeTerms(0.5, 1.0),
                 packed({"z": np.full(3, -1e6)}),
             )
             owner._receive(liar, encode(lie))

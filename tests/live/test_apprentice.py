@@ -30,7 +30,7 @@ def test_the_baseline_is_played_and_the_draw_is_told() -> None:
 def test_one_arm_alone_moves_no_share() -> None:
     """Nothing is known of arms that nobody played: they are charged the same, exactly."""
     one = member(ALONE)
-    one.ledger.put({"z": np.array([0.5, 0.0, 1.0])})
+    one.ledger.set_values({"z": np.array([0.5, 0.0, 1.0])})
     before = one.ledger.values["z"]
     for loss in (1.0, 0.25, 0.5):
         one.observe(one.choose(0.0, baseline="tea").id, loss, 0.0)

@@ -23,7 +23,7 @@ from fedbandits.live.journal.errors import (
     CorruptJournalError,
     ForeignFileError,
     JournalError,
-    reading,
+    translate_errors,
 )
 
 from .journals import identity, played_journal
@@ -72,7 +72,7 @@ def test_while_an_agent_writes(tmp_path: Path) -> None:
         while len(twin.told) < state.rounds + state.observed:
             twin.step()
         assert in_order(before, twin.told)
-        assert without_times(state) == without_times(twin.member._state_record())
+        assert without_times(state) == without_times(twin.member.state_record())
         tickets = [
             msgspec.structs.replace(t, issued=0.0, id=f"{twin.life}-{t.round}")
             for t in saved.tickets
@@ -109,7 +109,7 @@ def test_a_copy_on_a_full_disk_names_the_copy(
     def fail(source: Path, _: Path) -> None:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorname = "SQLITE_FULL"
-        with reading(source):
+        with translate_errors(source):
             raise error
 
     monkeypatch.setattr(backup, "_copied", fail)
@@ -126,11 +126,11 @@ def test_what_was_not_copied_leaves_nothing(
     played_journal(path)
     files = sorted(tmp_path.iterdir())
     copy.write_text("the last backup")
-    with pytest.raises(JournalError, match=r"copy.db is there already"):
+    with pytest.raises(JournalError, match=r"copy.db exists already"):
         back_up(path, copy)
     assert copy.read_text() == "the last backup"
     copy.unlink()
-    with pytest.raises(JournalError, match="is there already"):
+    with pytest.raises(JournalError, match="exists already"):
         back_up(path, path)
     with pytest.raises(JournalError, match="no folder"):
         back_up(path, tmp_path / "no" / "copy.db")
@@ -163,7 +163,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert read_journal(copy).saved == read_journal(path).saved
     done = CliRunner().invoke(app, ["live", "backup", str(path), str(copy)])
     assert done.exit_code != 0
-    assert "is there already" in done.output
+    assert "exists already" in done.output
 
 
 def test_nobody_else_may_read_a_copy(tmp_path: Path) -> None:

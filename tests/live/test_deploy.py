@@ -19,15 +19,14 @@ import typer
 import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.live import Agent, Federation
-from fedbandits.live.agent import inbox
 from fedbandits.live.federation import file as federation_file
 from fedbandits.live.operations.site import read_site
-from fedbandits.live.protocol import ticket_book
+from fedbandits.live.protocol import tickets
 from fedbandits.live.rehearsal.memory import MemoryNetwork, MemoryStore
 from fedbandits.live.service import answers, guard, patience
 from fedbandits.live.service.events import Events
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.transport import link
+from fedbandits.live.transport import inbox, link
 from fedbandits.live.transport import listener as door
 from fedbandits.live.transport import tls as tls_transport
 from fedbandits.live.transport.certificate_expiry import Expiries
@@ -214,7 +213,7 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
         ("requests a second without it", list(guard.WITHOUT)),
         ("connections at once", [patience.CONNECTIONS]),
         ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
-        ("closed tickets and events", [ticket_book.REMEMBERED]),
+        ("closed tickets and events", [tickets.REMEMBERED]),
         ("agents of a `[network]`", [federation_file.MOST_AGENTS]),
         ("smallest `gossip_period`", [int(1000 * federation_file.SHORTEST_PERIOD)]),
     ],

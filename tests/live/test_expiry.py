@@ -19,7 +19,7 @@ from fedbandits.live.federation.keys import make_authority, make_member, read_ce
 from fedbandits.live.operations.agent_file import ServiceSection
 from fedbandits.live.operations.client import Client
 from fedbandits.live.operations.site import Site, run_site
-from fedbandits.live.protocol.observations import Range
+from fedbandits.live.protocol.observations import LossRange
 from fedbandits.live.service.metrics import Metrics
 from fedbandits.live.transport.certificate_expiry import DAY, Expiries, ExpiryWatch
 from fedbandits.networks import path
@@ -114,7 +114,7 @@ def test_a_site_tells_when_its_certificates_expire(
     folder = keys(tmp_path / "keys", member=9.5, name="agent1")
     part = Federation(["a", "b"], path(1)).part("agent1")
     token = tmp_path / "token"
-    site = Site(part, tmp_path / "a.db", folder, Range(), ServiceSection(), token)
+    site = Site(part, tmp_path / "a.db", folder, LossRange(), ServiceSection(), token)
     found: list[Any] = []
 
     def ask(url: str, route: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.common.extras import PACKAGES
 from fedbandits.live import Federation
-from fedbandits.live.protocol.suitable import UnsuitableError
+from fedbandits.live.protocol.suitability import UnsuitableError
 from tests.without import run_without
 
 RING = fb.networks.ring(4)

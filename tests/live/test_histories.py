@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.live.agent.group_commit import GroupCommit
-from fedbandits.live.protocol.ledger import Ledger
-from fedbandits.live.protocol.member import Member
-from fedbandits.live.protocol.messages import Message, Report
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.ledger import AgentLedger
+from fedbandits.live.protocol.messages import Message, ReportMessage
 from tests.salt import SALT
 
 from .histories import play_history
@@ -52,15 +52,15 @@ def test_nothing_is_lost_but_what_is_forgotten(seed: int, events: int) -> None:
 
 def count_repeated_messages(patch: pytest.MonkeyPatch) -> None:
     """An owner that moves the flow for every report, whether its last flow was applied or not."""
-    receive = Ledger.receive
+    receive = AgentLedger.receive
 
-    def broken(self: Ledger, sender: str, message: Message, **how: Any) -> Any:
+    def broken(self: AgentLedger, sender: str, message: Message, **how: Any) -> Any:
         edge = self.edges.get(sender)
-        if edge is not None and isinstance(message, Report):
+        if edge is not None and isinstance(message, ReportMessage):
             message = msgspec.structs.replace(message, sequence=edge.sequence)
         return receive(self, sender, message, **how)
 
-    patch.setattr(Ledger, "receive", broken)
+    patch.setattr(AgentLedger, "receive", broken)
 
 
 def answer_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -86,36 +86,39 @@ def send_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 def drop_the_incarnation(patch: pytest.MonkeyPatch) -> None:
     """An edge that takes every message for one of the ledger it has."""
-    receive = Ledger.receive
+    receive = AgentLedger.receive
 
-    def broken(self: Ledger, sender: str, message: Message, **how: Any) -> Any:
+    def broken(self: AgentLedger, sender: str, message: Message, **how: Any) -> Any:
         edge = self.edges.get(sender)
         if edge is not None:
-            numbers = {"incarnation": edge.other or message.incarnation, "other": edge.incarnation}
+            numbers = {
+                "sender_incarnation": edge.neighbour_incarnation or message.sender_incarnation,
+                "receiver_incarnation": edge.incarnation,
+            }
             message = msgspec.structs.replace(message, **numbers)
         return receive(self, sender, message, **how)
 
-    patch.setattr(Ledger, "receive", broken)
+    patch.setattr(AgentLedger, "receive", broken)
 
 
 def never_say_goodbye(patch: pytest.MonkeyPatch) -> None:
     """A goodbye that is believed to be known at once."""
-    patch.setattr(Ledger, "goodbyes", lambda self: self.untold.clear() or [])
+    patch.setattr(AgentLedger, "goodbyes", lambda self: self.unaware.clear() or [])
 
 
 def never_expire(patch: pytest.MonkeyPatch) -> None:
     """Tickets that stay open for ever."""
-    patch.setattr(Member, "expire", lambda self, now: None)
+    patch.setattr(AgentCore, "expire", lambda self, now: None)
 
 
 def ignore_what_is_allowed(patch: pytest.MonkeyPatch) -> None:
     """Arms that are drawn whether they are there or not."""
-    patch.setattr(Member, "_absent", lambda self, allowed: ())
+    patch.setattr(AgentCore, "_absent", lambda self, allowed: ())
 
 
-def never_take_maxima(patch: pytest.MonkeyPatch) -> None:
+def never_update_maxima(patch: pytest.MonkeyPatch) -> None:
     """Maxima that nobody hears of."""
-    patch.setattr(Ledger, "_take_maxima", lambda self, values: None)
+    patch.setattr(AgentLedger, "_update_maxima", lambda self, values: None)
 
 
 @pytest.mark.slow
@@ -129,7 +132,7 @@ def never_take_maxima(patch: pytest.MonkeyPatch) -> None:
         (never_say_goodbye, "was lost on the way|still apart|may not know"),
         (never_expire, "is still open"),
         (ignore_what_is_allowed, "was not allowed"),
-        (never_take_maxima, "maxima differ"),
+        (never_update_maxima, "maxima differ"),
     ],
 )
 def test_a_broken_protocol_is_found(broken: Any, found: str) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fedbandits.live.agent.inbox import Inbox
+from fedbandits.live.transport.inbox import Inbox
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands still unless it is set."""
     now = [100.0]
-    monkeypatch.setattr("fedbandits.live.agent.inbox.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fedbandits.live.transport.inbox.time.monotonic", lambda: now[0])
     return now
 
 

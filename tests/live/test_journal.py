@@ -18,7 +18,7 @@ from fedbandits.live.journal import format as form
 from fedbandits.live.journal import reading as journal_reading
 from fedbandits.live.journal.errors import FullDiskError, InUseError, JournalError, WriteError
 from fedbandits.live.protocol.records import Changes, TicketRecord
-from fedbandits.live.protocol.ticket_book import REMEMBERED
+from fedbandits.live.protocol.tickets import REMEMBERED
 
 from .journals import (
     SEED,
@@ -237,7 +237,7 @@ def test_reading_while_writing(tmp_path: Path) -> None:
             kept.write(player.changes())
         done.set()
         reader.join()
-        assert read_journal(path).saved.state == player._state_record()
+        assert read_journal(path).saved.state == player.state_record()
     assert seen == sorted(seen)
     assert seen[-1] > 0
     assert all(rounds % 3 == 0 for rounds in seen)  # never half a write
@@ -249,7 +249,7 @@ def test_what_is_read_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.Monke
         player = member(kept.saved)
         play(player, 3)
         kept.write(player.changes())
-        before = player._state_record()
+        before = player.state_record()
         unsealed = journal_reading._unsealed
 
         def unsealed_while_writing(*args: Any) -> Any:
@@ -328,7 +328,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         again = member(kept.saved)
         play(again, 1000)
         kept.write(again.changes())
-    assert read_journal(path).saved.state == again._state_record()
+    assert read_journal(path).saved.state == again.state_record()
 
 
 FULL = (
@@ -363,7 +363,7 @@ def test_what_cannot_be_kept_stops_the_journal(tmp_path: Path) -> None:
         strange = TicketRecord("x", 2**70, 0, b"", 0.0)
         with pytest.raises(WriteError, match="nothing was written"):
             kept.write(Changes(None, {}, [strange], []))
-    assert read_journal(path).saved.state == player._state_record()
+    assert read_journal(path).saved.state == player.state_record()
 
 
 TOO_LARGE = """

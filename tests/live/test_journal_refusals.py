@@ -21,13 +21,13 @@ from fedbandits.live.journal.errors import (
     NewerJournalError,
     OtherJournalError,
 )
-from fedbandits.live.journal.format import VERSION, Content, named, seal
+from fedbandits.live.journal.format import VERSION, JournalContent, key_checksum, seal
 from fedbandits.live.journal.reading import contradiction
 from fedbandits.live.protocol.records import (
     Changes,
     Identity,
     LossRecord,
-    Saved,
+    SavedAgent,
     StateRecord,
     TicketRecord,
 )
@@ -79,7 +79,7 @@ def test_another_identity(
     told = refused(whole, OtherJournalError, msgspec.structs.replace(identity(), **change))
     assert holds in told
     assert expected in told
-    assert "new one to start anew" in told
+    assert "new one to start again" in told
     # Defaults change with the package, and nothing need be lost for that.
     assert ("write the journal's into the federation's file" in told) == ("algorithm" in change)
 
@@ -153,7 +153,7 @@ def test_a_database_of_another_program(tmp_path: Path) -> None:
 def test_a_text(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("tea, then coffee\n" * 100)
-    assert "no SQLite database" in refused(path, ForeignFileError)
+    assert "not a SQLite database" in refused(path, ForeignFileError)
 
 
 def test_a_folder(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_an_empty_file_once_held_something(tmp_path: Path) -> None:
 
 
 def test_no_folder(tmp_path: Path) -> None:
-    assert "its folder must be there" in refused_outside(tmp_path / "no" / "shop3.db")
+    assert "its folder must exist" in refused_outside(tmp_path / "no" / "shop3.db")
     (tmp_path / "file").touch()
-    assert "its folder must be there" in refused_outside(tmp_path / "file" / "shop3.db")
+    assert "its folder must exist" in refused_outside(tmp_path / "file" / "shop3.db")
     with pytest.raises(JournalError, match="No such file"):
         read_journal(tmp_path / "shop3.db")
 
@@ -206,11 +206,11 @@ def test_no_permission(whole: Path) -> None:
         with not_root(folder):
             for mode in (0o000, 0o400):  # neither read nor write; no write
                 path.chmod(mode)
-                assert "must be yours to read and write" in refused_outside(path)
+                assert "you need permission to read and write both" in refused_outside(path)
             path.chmod(0o600)
             folder.chmod(0o500)
             try:
-                assert "must be yours to read and write" in refused_outside(folder / "new.db")
+                assert "you need permission to read and write both" in refused_outside(folder / "new.db")
                 read_journal(path)  # who only looks needs no more
             finally:
                 folder.chmod(0o700)
@@ -219,7 +219,7 @@ def test_no_permission(whole: Path) -> None:
 # Damage
 
 
-def damaged(whole: Path, folder: Path, content: bytes) -> Content | None:
+def damaged(whole: Path, folder: Path, content: bytes) -> JournalContent | None:
     """What is read from other bytes; None if they are refused."""
     path = folder / "shop3.db"
     path.write_bytes(content)
@@ -284,7 +284,7 @@ def test_a_flip_is_reported_by_open_with_what_to_do(whole: Path, tmp_path: Path)
     told = refused(path, CorruptJournalError)
     assert "the checksum of the edge to 'shop4' is wrong" in told
     assert "Restore a backup of it, or give the agent another file" in told
-    assert "one that lost its disk" in told
+    assert "an agent that lost its disk" in told
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_a_flip_is_reported_by_open_with_what_to_do(whole: Path, tmp_path: Path)
         ("UPDATE tickets SET status = 'open' WHERE round = 3", "another round or status"),
         ("UPDATE tickets SET round = 99 WHERE round = 3", "another round or status"),
         ("UPDATE edges SET neighbour = 'shop5'", "checksum of the edge to 'shop5'"),
-        ("UPDATE meta SET value = 7 WHERE key = 'state'", "the state is no bytes"),
+        ("UPDATE meta SET value = 7 WHERE key = 'state'", "the state has the wrong type"),
         ("UPDATE meta SET value = x'00' WHERE key = 'origin'", "checksum of the origin"),
         ("CREATE TABLE more (x)", "its tables are not those of a journal"),
         ("DROP TABLE edges", "its tables are not those of a journal"),
@@ -333,7 +333,7 @@ def _rows(path: Path, statement: str) -> list[tuple[bytes]]:
 def test_another_kind_of_value(whole: Path, tmp_path: Path) -> None:
     """Its checksum is right; it is a program that was wrong."""
     path = copy(whole, tmp_path)
-    value, _ = seal({"rounds": "many"}, named("state"))
+    value, _ = seal({"rounds": "many"}, key_checksum("state"))
     sql(path, f"UPDATE meta SET value = x'{value.hex()}' WHERE key = 'state'")
     assert "the state cannot be read" in refused(path, CorruptJournalError)
 
@@ -345,7 +345,7 @@ def test_a_log_without_its_journal(tmp_path: Path) -> None:
         play(player, 3)
         kept.write(player.changes())
         shutil.copy(tmp_path / "shop3.db-wal", tmp_path / "other.db-wal")
-    assert "other.db-wal is there" in refused(tmp_path / "other.db", CorruptJournalError)
+    assert "other.db-wal exists" in refused(tmp_path / "other.db", CorruptJournalError)
 
 
 # What cannot be true together
@@ -366,10 +366,10 @@ def state(rounds: int, observed: int, expired: int = 0) -> StateRecord:
         (state(1, 0), [OPEN, CLOSED], "a ticket of round 2, and the agent is at round 1"),
         (state(2, 2), [OPEN, CLOSED], "2 observed, 0 expired and 1 open"),
         (state(2, 1), [CLOSED], "1 observed, 0 expired and 0 open"),
-        (state(3, 1, 1), [OPEN, msgspec.structs.replace(CLOSED, absent=(3,))], "none of 3"),
-        (state(1, 0), [msgspec.structs.replace(OPEN, arm=3)], "none of 3"),
+        (state(3, 1, 1), [OPEN, msgspec.structs.replace(CLOSED, absent=(3,))], "beyond the 3 arms"),
+        (state(1, 0), [msgspec.structs.replace(OPEN, arm=3)], "beyond the 3 arms"),
         (state(1, 0), [msgspec.structs.replace(OPEN, p=bytes(8))], "not drawn from 3 arms"),
-        (state(1, 0), [msgspec.structs.replace(OPEN, would=3)], "none of 3"),
+        (state(1, 0), [msgspec.structs.replace(OPEN, would=3)], "beyond the 3 arms"),
         (state(2, 1), [OPEN, msgspec.structs.replace(CLOSED, event="x")], "lacks its probability"),
         (state(2, 0), [OPEN, CLOSED], "0 observed"),
         (
@@ -380,7 +380,7 @@ def state(rounds: int, observed: int, expired: int = 0) -> StateRecord:
     ],
 )
 def test_contradictions(kept: StateRecord | None, tickets: list[TicketRecord], why: str) -> None:
-    found = contradiction(Saved("a", b"seed", kept, {}, tickets), K)
+    found = contradiction(SavedAgent("a", b"seed", kept, {}, tickets), K)
     assert found is not None
     assert why in found
 
@@ -393,5 +393,5 @@ def test_a_contradiction_is_damage(tmp_path: Path) -> None:
 
 
 def test_no_contradiction() -> None:
-    assert contradiction(Saved("a", b"seed", state(5, 3, 1), {}, [OPEN, CLOSED]), K) is None
-    assert contradiction(Saved("a", b"seed", None, {}, []), K) is None
+    assert contradiction(SavedAgent("a", b"seed", state(5, 3, 1), {}, [OPEN, CLOSED]), K) is None
+    assert contradiction(SavedAgent("a", b"seed", None, {}, []), K) is None

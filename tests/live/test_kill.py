@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from fedbandits.live.journal import read_journal
+from fedbandits.live.protocol.agent_core import AgentCore
 from fedbandits.live.protocol.loss_sums import LossSums
-from fedbandits.live.protocol.member import Member
-from fedbandits.live.protocol.records import Saved, StateRecord, TicketRecord
+from fedbandits.live.protocol.records import SavedAgent, StateRecord, TicketRecord
 
 from .killed import ARMS, PART, SEED, chosen, loss_of, next_step, observed
 
@@ -53,8 +53,8 @@ def run_and_kill(path: Path, callers: int, luck: random.Random, *, last: bool = 
     return [line for line in lines if line != "running"]
 
 
-def member(saved: Saved) -> Member:
-    return Member(PART.name, PART.algorithm, ARMS, 1, {}, saved, lambda: 1)
+def member(saved: SavedAgent) -> AgentCore:
+    return AgentCore(PART, saved, lambda: 1)
 
 
 class Undisturbed:
@@ -62,7 +62,7 @@ class Undisturbed:
 
     def __init__(self, life: str) -> None:
         self.life = life
-        self.member = member(Saved(life, SEED, None, {}, []))
+        self.member = member(SavedAgent(life, SEED, None, {}, []))
         self.open: list[int] = []
         self.told: list[str] = []
 
@@ -132,7 +132,7 @@ def test_killed_step_by_step(tmp_path: Path) -> None:
             twin.step()
         assert in_order(told, twin.told)  # all that was acknowledged is there, once
         assert len(twin.told) - len(told) <= kills  # and what a kill kept from being told
-        assert without_times(state) == without_times(twin.member._state_record())
+        assert without_times(state) == without_times(twin.member.state_record())
         # Every start gives out ids of its own.
         known = {
             t.round: msgspec.structs.replace(t, issued=0.0, id=f"{twin.life}-{t.round}")

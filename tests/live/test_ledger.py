@@ -11,51 +11,52 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.protocol.ledger import Ledger, owns
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.protocol.ledger import AgentLedger
 from fedbandits.live.protocol.messages import (
     LARGEST,
-    Flow,
-    Format,
+    FlowMessage,
     Message,
-    RefusedError,
-    Report,
+    MessageFormat,
+    RejectedMessageError,
+    ReportMessage,
     packed,
 )
 from fedbandits.networks import Network
 
-FORM = Format(b"12345678", {"z": 2}, {"m": 1})
+FORM = MessageFormat(b"12345678", {"z": 2}, {"m": 1})
 
 
 def pair(
     weight: float = 0.25, limit: float = math.inf, kept: list[float] | None = None
-) -> tuple[Ledger, Ledger]:
+) -> tuple[AgentLedger, AgentLedger]:
     """The owner of an edge, and the other end."""
     names = ("u", "v") if owns("u", "v") else ("v", "u")
     shares = None if kept is None else {"z": np.array(kept)}
-    owner, other = (Ledger(name, FORM, limit, shares) for name in names)
+    owner, other = (AgentLedger(name, FORM, limit, shares) for name in names)
     owner.connect(other.name, weight, 10)
     other.connect(owner.name, weight, 20)
     return owner, other
 
 
-def report(other: Ledger) -> Message:
+def report(other: AgentLedger) -> Message:
     [(_, sent)] = other.reports()
     return sent
 
 
-def answer(owner: Ledger, sent: Message) -> Message:
+def answer(owner: AgentLedger, sent: Message) -> Message:
     [neighbour] = owner.edges
     flow = owner.receive(neighbour, sent)
-    assert isinstance(flow, Flow)
+    assert isinstance(flow, FlowMessage)
     return flow
 
 
-def exchanged(owner: Ledger, other: Ledger) -> None:
+def exchanged(owner: AgentLedger, other: AgentLedger) -> None:
     assert other.receive(owner.name, answer(owner, report(other))) is None
 
 
-def put(ledger: Ledger, z: list[float], m: float = 0.0) -> None:
-    ledger.put({"z": ledger.values["z"] + np.array(z), "m": np.array([m])})
+def put(ledger: AgentLedger, z: list[float], m: float = 0.0) -> None:
+    ledger.set_values({"z": ledger.values["z"] + np.array(z), "m": np.array([m])})
 
 
 def test_one_exchange_moves_the_weight_of_the_difference() -> None:
@@ -124,10 +125,10 @@ def test_an_end_without_its_disk_starts_anew(who: str) -> None:
         exchanged(owner, other)
     old = report(other) if who == "other" else answer(owner, report(other))
     if who == "owner":
-        owner = Ledger(owner.name, FORM)
+        owner = AgentLedger(owner.name, FORM)
         owner.connect(other.name, 0.25, 11)
     else:
-        other = Ledger(other.name, FORM)
+        other = AgentLedger(other.name, FORM)
         other.connect(owner.name, 0.25, 21)
     exchanged(owner, other)
     exchanged(owner, other)
@@ -145,14 +146,14 @@ def test_an_end_whose_clock_went_back_becomes_newer_again() -> None:
     owner, other = pair()
     put(owner, [4.0, 0.0])
     exchanged(owner, other)
-    other = Ledger(other.name, FORM)
+    other = AgentLedger(other.name, FORM)
     other.connect(owner.name, 0.25, 3)  # below the 20 of before
     exchanged(owner, other)
     assert other.edges[owner.name].incarnation == 21
     exchanged(owner, other)
     exchanged(owner, other)
     np.testing.assert_allclose(owner.values["z"] + other.values["z"], [4.0, 0.0])
-    assert owner.edges[other.name].other == 21
+    assert owner.edges[other.name].neighbour_incarnation == 21
 
 
 def test_who_is_taken_out_gives_back_and_may_return() -> None:
@@ -161,7 +162,7 @@ def test_who_is_taken_out_gives_back_and_may_return() -> None:
     exchanged(owner, other)
     owner.disconnect(other.name)
     np.testing.assert_array_equal(owner.values["z"], [4.0, 0.0])
-    with pytest.raises(RefusedError, match="no neighbour"):
+    with pytest.raises(RejectedMessageError, match="not a neighbour"):
         owner.receive(other.name, report(other))
     owner.connect(other.name, 0.25, 12)
     exchanged(owner, other)
@@ -183,11 +184,11 @@ def test_a_goodbye_undoes_the_flow_on_both_ends() -> None:
     assert other.goodbyes() == []
     np.testing.assert_array_equal(owner.values["z"], [4.0, 0.0])
     np.testing.assert_array_equal(other.values["z"], [0.0, 8.0])
-    assert owner.edges[other.name].left
-    back = Ledger(other.name, FORM)
+    assert owner.edges[other.name].neighbour_left
+    back = AgentLedger(other.name, FORM)
     back.restore(other.inputs, other.maxima, other.edges)
     exchanged(owner, back)
-    assert not owner.edges[other.name].left
+    assert not owner.edges[other.name].neighbour_left
     np.testing.assert_array_equal(owner.values["z"] + back.values["z"], [4.0, 8.0])
 
 
@@ -210,10 +211,10 @@ def test_what_is_forgotten_is_not_given_back(how: str) -> None:
     elif how == "disconnect":
         other.disconnect(owner.name)
     else:
-        owner = Ledger(owner.name, FORM)
+        owner = AgentLedger(owner.name, FORM)
         owner.connect(other.name, 0.25, 11)
         exchanged(owner, other)
-    assert other.took_in
+    assert other.inputs_changed
     np.testing.assert_allclose(other.values["z"], [before[0], 0.0])
 
 
@@ -224,7 +225,7 @@ def test_an_owner_that_leaves_hears_that_it_is_known() -> None:
     owner.leave({other.name: 11})
     [(_, goodbye)] = owner.goodbyes()
     told = other.receive(owner.name, goodbye)
-    assert isinstance(told, Report)
+    assert isinstance(told, ReportMessage)
     np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
     assert owner.receive(other.name, told) is None
     assert owner.goodbyes() == []
@@ -242,10 +243,10 @@ def test_an_owner_that_moves_more_than_the_limit_is_refused() -> None:
     owner, other = pair(limit=1.0)
     sent = answer(owner, report(other))
     lie = msgspec.structs.replace(sent, flow=packed({"z": np.array([25.0, 0.0])}))
-    with pytest.raises(RefusedError, match="both ends start this edge anew"):
+    with pytest.raises(RejectedMessageError, match="both ends restart this edge"):
         other.receive(owner.name, lie)
     np.testing.assert_array_equal(other.values["z"], [0.0, 0.0])
-    assert other.edges[owner.name].heard is None
+    assert other.edges[owner.name].neighbour_values is None
 
 
 @pytest.mark.parametrize("limit", [math.inf, 1.0])
@@ -258,7 +259,7 @@ def test_an_owner_with_an_older_disk_heals(limit: float) -> None:
     exchanged(owner, other)
     exchanged(owner, other)
     owner.restore(owner.inputs, owner.maxima, {other.name: backup})
-    with pytest.raises(RefusedError, match=r"flow 3 of .* cannot follow on flow 1"):
+    with pytest.raises(RejectedMessageError, match=r"flow 3 of .* cannot follow on flow 1"):
         owner.receive(other.name, report(other))
     exchanged(owner, other)
     exchanged(owner, other)
@@ -271,11 +272,11 @@ def test_a_weight_that_one_end_adopts_first_heals_under_clipping() -> None:
     exchanged(owner, other)
     other.connect(owner.name, 0.25, 99)
     for _ in range(4):
-        with suppress(RefusedError):
+        with suppress(RejectedMessageError):
             exchanged(owner, other)
     owner.connect(other.name, 0.25, 99)
     for _ in range(4):
-        with suppress(RefusedError):
+        with suppress(RejectedMessageError):
             exchanged(owner, other)
     np.testing.assert_allclose(owner.values["z"] + other.values["z"], [100.0, 0.0])
     assert other.edges[owner.name].sequence > 0
@@ -313,9 +314,9 @@ def test_a_flow_far_ahead_is_no_way_around_the_limit() -> None:
     put(owner, [100.0, 0.0])
     exchanged(owner, other)
     sent = answer(owner, report(other))
-    assert isinstance(sent, Flow)
+    assert isinstance(sent, FlowMessage)
     lie = msgspec.structs.replace(sent, sequence=10**15, flow=packed({"z": np.array([1e12, 0.0])}))
-    with pytest.raises(RefusedError, match="both ends start"):
+    with pytest.raises(RejectedMessageError, match="both ends restart"):
         other.receive(owner.name, lie)
     assert np.abs(other.values["z"]).max() <= 1.0
 
@@ -326,7 +327,7 @@ def test_a_flow_far_ahead_is_no_way_around_the_limit() -> None:
 def test_an_exchange_of_what_all_held_is_the_product_with_w(network: Network) -> None:
     federation = Federation(("a", "b"), network)
     W = federation.gossip.matrix.toarray()  # type: ignore[union-attr]  # made a Gossip by Federation
-    ledgers = {name: Ledger(name, FORM) for name in federation.members}
+    ledgers = {name: AgentLedger(name, FORM) for name in federation.members}
     for u, v, weight in federation.edges():
         ledgers[u].connect(v, weight, 1)
         ledgers[v].connect(u, weight, 1)
@@ -338,7 +339,7 @@ def test_an_exchange_of_what_all_held_is_the_product_with_w(network: Network) ->
             ledger.hold()
         for name, ledger in ledgers.items():
             for owner, sent in ledger.reports():
-                assert isinstance(sent, Report)
+                assert isinstance(sent, ReportMessage)
                 flow = ledgers[owner].receive(name, sent)
                 assert flow is not None
                 ledger.receive(owner, flow)
@@ -366,18 +367,18 @@ def test_ends_with_other_files_refuse_each_other_and_then_go_on(
     under_way = answer(owner, report(other))  # moved, and not yet applied
     ends = [owner, other] if first == "owner" else [other, owner]
 
-    def adopt(end: Ledger) -> None:
+    def adopt(end: AgentLedger) -> None:
         [neighbour] = end.edges
         end.connect(neighbour, weight, 99)
         end.limit = limit
 
     adopt(ends[0])
     flows = [end.edges[next(iter(end.edges))] for end in (owner, other)]
-    with pytest.raises(RefusedError, match="another file") as found:
+    with pytest.raises(RejectedMessageError, match="another file") as found:
         answer(owner, report(other))
     assert found.value.reason == "file"
     if first == "other":  # it comes too late; an owner that adopts first has sent it before
-        with pytest.raises(RefusedError, match="another file"):
+        with pytest.raises(RejectedMessageError, match="another file"):
             other.receive(owner.name, under_way)
     assert [end.edges[next(iter(end.edges))] for end in (owner, other)] == flows
     adopt(ends[1])
@@ -409,7 +410,7 @@ def test_a_goodbye_is_heard_by_who_has_another_file() -> None:
     other.leave({owner.name: 30})
     [(_, goodbye)] = other.goodbyes()
     other.receive(owner.name, answer(owner, goodbye))
-    assert not other.untold
+    assert not other.unaware
     assert (owner.values["z"] == [8.0, 0.0]).all()
     assert (other.values["z"] == 0).all()
 
@@ -432,7 +433,7 @@ def test_no_honest_flow_or_value_is_beyond_what_the_other_end_takes() -> None:
 
 def test_values_that_no_honest_agent_reaches_count_as_the_largest_it_can_reach() -> None:
     names = ("u", "v") if owns("u", "v") else ("v", "u")
-    owner, other = (Ledger(name, FORM, reach=100.0) for name in names)
+    owner, other = (AgentLedger(name, FORM, largest_estimate=100.0) for name in names)
     owner.connect(other.name, 0.25, 10)
     other.connect(owner.name, 0.25, 20)
     put(other, [1000.0, -1000.0])
@@ -453,9 +454,9 @@ def test_a_flow_of_an_older_journal_that_is_too_large_starts_again() -> None:
     for one in (owner, other):
         [name] = one.edges
         one.connect(name, 0.25, 5)  # as an agent does when it starts
-        assert name in one.changed
+        assert name in one.changed_edges
     for _ in range(100):
-        with suppress(RefusedError):
+        with suppress(RejectedMessageError):
             exchanged(owner, other)
     np.testing.assert_allclose(owner.values["z"], [2.0, 0.0])
     np.testing.assert_allclose(other.values["z"], [2.0, 0.0])
@@ -466,18 +467,18 @@ def test_no_incarnation_that_a_liar_claims_ends_an_edge(liar: str) -> None:
     """The largest that is believed, and all beyond it; then an honest end comes back."""
     clock = [1000]
     owner, other = pair()
-    owner._newest = other._newest = lambda: clock[0]
+    owner._largest_incarnation = other._largest_incarnation = lambda: clock[0]
     exchanged(owner, other)
     victim, thief = (other, owner) if liar == "owner" else (owner, other)
     for claimed in (1000, 1001, 2**62, 2**63 - 2, 2**63 - 1):
-        lie = msgspec.structs.replace(thief.state(victim.name), incarnation=claimed)
-        with suppress(RefusedError):
+        lie = msgspec.structs.replace(thief.message_to(victim.name), sender_incarnation=claimed)
+        with suppress(RejectedMessageError):
             victim.receive(thief.name, lie)
-        lie = msgspec.structs.replace(thief.state(victim.name), other=claimed)
-        with suppress(RefusedError):
+        lie = msgspec.structs.replace(thief.message_to(victim.name), receiver_incarnation=claimed)
+        with suppress(RejectedMessageError):
             victim.receive(thief.name, lie)
     clock[0] += 10
-    honest = Ledger(thief.name, FORM, newest=lambda: clock[0])
+    honest = AgentLedger(thief.name, FORM, largest_incarnation=lambda: clock[0])
     honest.connect(victim.name, 0.25, 30)
     ends = (honest, victim) if liar == "owner" else (victim, honest)
     put(ends[0], [8.0, 0.0])
@@ -490,10 +491,10 @@ def test_no_incarnation_that_a_liar_claims_ends_an_edge(liar: str) -> None:
 @pytest.mark.parametrize("who", ["owner", "other"])
 def test_an_incarnation_that_an_earlier_version_believed_is_forgotten(who: str) -> None:
     owner, other = pair()
-    owner._newest = other._newest = lambda: 1000
+    owner._largest_incarnation = other._largest_incarnation = lambda: 1000
     exchanged(owner, other)
     victim, thief = (owner, other) if who == "owner" else (other, owner)
-    poisoned = victim.edges[thief.name]._replace(other=2**63 - 2)
+    poisoned = victim.edges[thief.name]._replace(neighbour_incarnation=2**63 - 2)
     victim.restore(victim.inputs, victim.maxima, {thief.name: poisoned})
     victim.connect(thief.name, 0.25, 40)  # as an agent does when it starts
     put(owner, [8.0, 0.0])

@@ -1,4 +1,4 @@
-"""Repeated warnings are counted, not logged: no neighbour and no stranger fills the disk."""
+"""Repeated warnings are counted, not logged: not a neighbour and no stranger fills the disk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from fedbandits.common import log_limit
 from fedbandits.common.log_limit import FIRST_SECONDS, LONGEST_SECONDS, MOST_CAUSES, WarningLimit
-from fedbandits.live.agent.neighbours import Hearing
-from fedbandits.live.protocol.messages import RefusedError
+from fedbandits.live.agent.neighbour_monitor import NeighbourMonitor
+from fedbandits.live.protocol.messages import RejectedMessageError
 from fedbandits.live.transport.tls import TlsTransport
 
 
@@ -129,13 +129,14 @@ def test_a_running_event_loop_reports_without_a_further_warning(
 def test_a_neighbour_that_alternates_good_messages_with_another_weight(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hearing = Hearing("north")
+    monitor = NeighbourMonitor("north")
     for number in range(1000):
-        hearing.heard("south", float(number))
-        other = RefusedError(f"south has another file of the federation: weight {number}", "file")
-        hearing.refused("south", other, ["south"])
+        monitor.accepted("south", float(number))
+        why = f"south has another file of the federation: weight {number}"
+        other = RejectedMessageError(why, "file")
+        monitor.rejected("south", other, ["south"])
     assert lines(caplog) == ["north: south has another file of the federation: weight 0"]
-    assert hearing.refusals["south"]["file"] == 1000
+    assert monitor.rejections["south"]["file"] == 1000
 
 
 def test_strangers_from_many_addresses_do_not_silence_warnings_of_links(

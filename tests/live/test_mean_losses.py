@@ -16,9 +16,8 @@ from rich.console import Console
 import fedbandits as fb
 from fedbandits.cli.live_tables import losses_table
 from fedbandits.live import Agent, Federation, MemoryStore, read_journal
-from fedbandits.live.agent.responses import Responses
-from fedbandits.live.agent.status import MeanLosses
-from fedbandits.live.protocol.loss_sums import LossSums
+from fedbandits.live.protocol.loss_sums import LossSums, MeanLosses
+from fedbandits.live.protocol.noisy_bits import NoisyBits
 from fedbandits.live.protocol.observations import ConflictingObservationError
 from fedbandits.live.protocol.records import StateRecord
 from fedbandits.live.service.metrics import Metrics
@@ -179,7 +178,7 @@ def test_with_epsilon_only_noisy_bits_are_summed() -> None:
 
     async def work() -> tuple[MemoryStore, MeanLosses, str]:
         store, luck = MemoryStore(), random.Random(3)
-        bits = Responses(1.0, drawn=luck.getrandbits)
+        bits = NoisyBits(1.0, draw=luck.getrandbits)
         async with Agent("agent1", federation(), store, epsilon=bits, high=10) as agent:
             for _ in range(2000):
                 await agent.observe(await agent.choose(allowed=["tea"]), 5.0)

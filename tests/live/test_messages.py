@@ -12,22 +12,29 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.protocol.messages import VERSION, RefusedError, Report, Terms, encode, packed
+from fedbandits.live.protocol.messages import (
+    VERSION,
+    EdgeTerms,
+    RejectedMessageError,
+    ReportMessage,
+    encode,
+    packed,
+)
 
 from .members import exchange, member, members
 
 PAIR = Federation(("tea", "coffee"), fb.networks.path(2), algorithm=fb.GossipUCB())
 
-TERMS = Terms(0.5)
+TERMS = EdgeTerms(0.5)
 
 
 def values(theta: list[float]) -> dict[str, bytes]:
     return packed({"theta": np.array(theta, float), "n_most": np.ones(2)})
 
 
-def report(**other: Any) -> Report:
+def report(**other: Any) -> ReportMessage:
     """A report as agent2 might send it."""
-    sent = Report(VERSION, member(PAIR).form.game, 5, 0, 0, TERMS, values([0, 0]))
+    sent = ReportMessage(VERSION, member(PAIR).ledger.form.game, 5, 0, 0, TERMS, values([0, 0]))
     return msgspec.structs.replace(sent, **other)
 
 
@@ -55,31 +62,31 @@ def test_a_good_one_is_answered() -> None:
 @pytest.mark.parametrize(
     ("payload", "why"),
     [
-        (b"", "no message"),
-        (b"\x00" * 40, "no message"),
-        (b"\xc1", "no message"),
-        (encode(report()).replace(b"theta", b"th\xffta"), "no message"),
+        (b"", "not a message"),
+        (b"\x00" * 40, "not a message"),
+        (b"\xc1", "not a message"),
+        (encode(report()).replace(b"theta", b"th\xffta"), "not a message"),
         (b"x" * 10_000, "10,000 bytes"),
         (encode(report(version=1)), "protocol 1"),
         (encode(report(game=b"12345678")), "another game"),
-        (encode(report(terms=Terms(0.4))), "another file.*weight 0.4 there and 0.5 here"),
-        (encode(report(terms=Terms(0.5, 9.0))), "another file.*limit 9 there and none here"),
-        (encode(report(terms=Terms(np.nan))), "another file"),
-        (encode(report(terms=Terms(-0.5))), "another file"),
-        (encode(report(values={})), "where"),
+        (encode(report(terms=EdgeTerms(0.4))), "another file.*weight 0.4 there and 0.5 here"),
+        (encode(report(terms=EdgeTerms(0.5, 9.0))), "another file.*limit 9 there and none here"),
+        (encode(report(terms=EdgeTerms(np.nan))), "another file"),
+        (encode(report(terms=EdgeTerms(-0.5))), "another file"),
+        (encode(report(values={})), "are expected"),
         (encode(report(values=values([0, 0, 0]))), "24 bytes"),
-        (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "where"),
+        (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "are expected"),
         (encode(report(values=values([0, np.nan]))), "which no honest agent sends"),
         (encode(report(values=values([np.inf, -np.inf]))), "which no honest agent sends"),
         (encode(report(values=values([0, -1e16]))), "which no honest agent sends"),
-        (encode(report(other=2**62 + 1)), "100 years ahead of the clock"),
+        (encode(report(receiver_incarnation=2**62 + 1)), "100 years ahead of the clock"),
         (encode(report(sequence=7)), "flow 7 of .* cannot follow on flow 0"),
     ],
 )  # fmt: skip
 def test_others_are_refused_and_change_nothing(payload: bytes, why: str) -> None:
     one = owner()
     before, flow = one.ledger.values, one.ledger.edges[sender(one)].flow
-    with pytest.raises(RefusedError, match=why):
+    with pytest.raises(RejectedMessageError, match=why):
         one.receive(sender(one), payload)
     assert (one.ledger.values["theta"] == before["theta"]).all()
     assert (one.ledger.edges[sender(one)].flow["theta"] == flow["theta"]).all()
@@ -88,8 +95,8 @@ def test_others_are_refused_and_change_nothing(payload: bytes, why: str) -> None
 @pytest.mark.parametrize("version", [1, 3])
 def test_other_versions_are_told_apart_whatever_they_look_like(version: int) -> None:
     """Version 1 had no terms, and who knows what a later one has."""
-    sent = ["report", version, member(PAIR).form.game, 5, 0, 0, values([0, 0]), False]
-    with pytest.raises(RefusedError, match=f"protocol {version}, and this is") as refused:
+    sent = ["report", version, member(PAIR).ledger.form.game, 5, 0, 0, values([0, 0]), False]
+    with pytest.raises(RejectedMessageError, match=f"protocol {version}, and this is") as refused:
         owner().receive(sender(owner()), msgspec.msgpack.encode(sent))
     assert refused.value.reason == "protocol"
 
@@ -98,14 +105,14 @@ def test_lists_in_lists_in_lists_are_refused() -> None:
     """As deep as Python's stack; an error of another kind would fill the log."""
     arms = [f"arm{i}" for i in range(1000)]
     one = member(Federation(arms, fb.networks.path(2)))
-    sent = bytearray(encode(report(game=one.form.game)))
+    sent = bytearray(encode(report(game=one.ledger.form.game)))
     sent[0] += 1  # one element more
-    with pytest.raises(RefusedError, match="no message"):
+    with pytest.raises(RejectedMessageError, match="not a message"):
         one.receive(sender(one), bytes(sent) + b"\x91" * 8000 + b"\xc0")
 
 
 def test_strangers_are_refused() -> None:
-    with pytest.raises(RefusedError, match="'eve' is no neighbour"):
+    with pytest.raises(RejectedMessageError, match="'eve' is not a neighbour"):
         owner().receive("eve", encode(report()))
 
 
@@ -114,14 +121,14 @@ def test_a_report_to_who_does_not_own_the_edge_is_refused() -> None:
     [one] = [one for one in everyone.values() if one.ledger.reports()]
     for _ in range(2):
         one.observe(one.choose(0.0).id, 0.5, 0.0)
-    with pytest.raises(RefusedError, match="runs the other way"):
+    with pytest.raises(RejectedMessageError, match="runs the other way"):
         one.receive(sender(one), encode(report()))
 
 
 @given(st.binary(max_size=300))
 def test_noise_is_refused(payload: bytes) -> None:
     one = owner()
-    with pytest.raises(RefusedError):
+    with pytest.raises(RejectedMessageError):
         one.receive(sender(one), payload)
 
 
@@ -139,5 +146,5 @@ def test_messages_stay_below_the_limit(algorithm: Any, arms: int) -> None:
         exchange(everyone)
     for one in everyone.values():
         for neighbour in one.ledger.edges:
-            sent = encode(one.ledger.state(neighbour))
-            assert len(sent) + 16 <= one.form.most_bytes
+            sent = encode(one.ledger.message_to(neighbour))
+            assert len(sent) + 16 <= one.ledger.form.most_bytes

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from fedbandits.cli import app
 from fedbandits.live.journal import Journal, back_up, read_journal
 from fedbandits.live.journal.errors import CorruptJournalError, MissingLogError
-from fedbandits.live.journal.format import named, seal
+from fedbandits.live.journal.format import key_checksum, seal
 from fedbandits.live.protocol.records import Changes
 
 from .journals import SEED, Opened, identity, member, opened, play, unsaved
@@ -256,7 +256,7 @@ def test_a_journal_of_version_1_needs_no_log(tmp_path: Path) -> None:
     path = tmp_path / "shop3.db"
     with opened(path) as kept:
         write(kept, 20)
-    holder, _ = seal(7, named("holder"))
+    holder, _ = seal(7, key_checksum("holder"))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'holder'", (holder,))
         connection.execute("PRAGMA user_version=1")

@@ -10,7 +10,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
-from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.agent_core import AgentCore
 from fedbandits.live.protocol.observations import UnknownTicketError
 from fedbandits.live.protocol.records import Changes
 from fedbandits.live.protocol.tickets import ChoiceError, ConflictingChoiceError, Ticket
@@ -28,13 +28,13 @@ def test_the_same_event_is_the_same_ticket() -> None:
     assert one.choose(1.0, event="order 1") == first
     other = one.choose(1.0, event="order 2")
     assert (other.id != first.id, one.rounds, one.open_tickets) == (True, 2, 2)
-    assert one.book.of_event("order 2") == other.id
+    assert one.book.id_of("order 2") == other.id
 
 
 def test_it_is_the_same_after_it_was_observed() -> None:
     one = member(ALONE)
     first = one.choose(0.0, event="order 1")
-    one.observe(one.book.of_event("order 1"), 0.5, 0.0)
+    one.observe(one.book.id_of("order 1"), 0.5, 0.0)
     assert one.choose(1.0, event="order 1") == first
     assert (one.rounds, one.observed) == (1, 1)
 
@@ -94,11 +94,11 @@ def test_names_have_a_length(event: str) -> None:
 
 def test_an_unknown_event_has_no_ticket() -> None:
     with pytest.raises(UnknownTicketError, match="no event 'order 9'"):
-        member(ALONE).book.of_event("order 9")
+        member(ALONE).book.id_of("order 9")
 
 
 def test_what_was_closed_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedbandits.live.protocol.ticket_book.REMEMBERED", 3)
+    monkeypatch.setattr("fedbandits.live.protocol.tickets.REMEMBERED", 3)
     one = member(ALONE)
     for i in range(5):
         one.observe(one.choose(0.0, event=f"order {i}").id, 0.5, 0.0)
@@ -106,11 +106,11 @@ def test_what_was_closed_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) 
     assert len(one.book.events) == 3
 
 
-def known(one: Member) -> list[str]:
+def known(one: AgentCore) -> list[str]:
     found = []
     for i in range(5):
         try:
-            one.book.of_event(f"order {i}")
+            one.book.id_of(f"order {i}")
         except UnknownTicketError:
             continue
         found.append(f"order {i}")

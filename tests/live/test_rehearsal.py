@@ -16,11 +16,12 @@ from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.live import Away, ClockJump, Faults, Federation, Partition, rehearse
-from fedbandits.live.protocol.ledger import Ledger, fresh_edge
-from fedbandits.live.protocol.messages import Format
+from fedbandits.live.protocol.edge import EdgeState
+from fedbandits.live.protocol.ledger import AgentLedger
+from fedbandits.live.protocol.messages import MessageFormat
 from fedbandits.live.rehearsal.memory import MemoryNetwork
 from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
-from fedbandits.live.rehearsal.run import AWAY, Played, play_run
+from fedbandits.live.rehearsal.rehearsal_run import AWAY, RunOutcome
 
 ARMS = ("tea", "coffee", "cocoa")
 BAD = Faults(
@@ -39,10 +40,10 @@ def game(horizon: int = 30, **more: Any) -> tuple[fb.problems.Problem, Federatio
     return problem, Federation(ARMS, fb.networks.ring(4), **more)
 
 
-def one_run(*given: Any, **more: Any) -> Played:
+def one_run(*given: Any, **more: Any) -> RunOutcome:
     rehearsal = Rehearsal(*given, **more)
     [run] = _runs(rehearsal, _game(rehearsal))
-    return play_run(run)
+    return run.play()
 
 
 # Lockstep
@@ -342,11 +343,11 @@ def test_live_and_simulated_side_by_side(tmp_path: Path) -> None:
         (Faults(partitions=[Partition(1, 2, frozenset({"y"}))]), "no member 'y'"),
         (Faults(clock_jumps=[ClockJump("z", 1, 2)]), "no member 'z'"),
         (Faults(away=[Away("agent1", 0, 2)]), "rounds are 1 to 30"),
-        (Faults(away=[Away("agent1", 5, 4)]), "ends after its start"),
+        (Faults(away=[Away("agent1", 5, 4)]), "the end is not before the start"),
         (Faults(away=[Away("agent1", 31, 40)]), "rounds are 1 to 30"),
         (
             Faults(away=[Away("agent1", 5, 9), Away("agent1", 8, 12)]),
-            "agent1 goes away in round 8, when it is away",
+            "agent1 goes away in round 8, but is away already",
         ),
         (
             Faults(away=[Away(f"agent{v}", v, 10) for v in (1, 2, 3, 4)]),
@@ -361,7 +362,7 @@ def test_faults_that_cannot_be(faults: Faults, words: str) -> None:
 
 def test_what_cannot_be_rehearsed() -> None:
     problem, federation = game()
-    with pytest.raises(ValueError, match="in lockstep nothing goes wrong"):
+    with pytest.raises(ValueError, match="lockstep excludes faults"):
         rehearse(problem, federation, Faults(loss=0.1), lockstep=True)
     with pytest.raises(ValueError, match="the problem has 2 arms, and the federation 3: tea"):
         rehearse(fb.problems.bernoulli([0.1, 0.2], 30, agents=4), federation)
@@ -379,19 +380,21 @@ def test_what_other_processes_cannot_be_given() -> None:
     problem = fb.problems.from_function(
         lambda t: t * np.full((4, 3), 0.01), agents=4, arms=3, horizon=30
     )
-    with pytest.raises(ValueError, match="cannot be handed to other processes"):
+    with pytest.raises(ValueError, match="cannot be sent to other processes"):
         rehearse(problem, game()[1], runs=2, processes=2)
 
 
 def test_flows_are_summed_in_one_order() -> None:
     """0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1: what a disk gives back in another order must not be
     another number, or histories would differ from process to process."""
-    form = Format(b"game", {"z": 1}, {})
+    form = MessageFormat(b"game", {"z": 1}, {})
 
-    def ledger(order: str) -> Ledger:
-        found = Ledger("me", form)
+    def ledger(order: str) -> AgentLedger:
+        found = AgentLedger("me", form)
         edges = {
-            name: fresh_edge(form, 0.1, False, 1)._replace(flow={"z": np.array([0.1 * int(name)])})
+            name: EdgeState.new(form, 0.1, False, 1)._replace(
+                flow={"z": np.array([0.1 * int(name)])}
+            )
             for name in order
         }
         found.restore({"z": np.array([0.0])}, {}, edges)

@@ -17,12 +17,12 @@ import pytest
 import fedbandits as fb
 from fedbandits.common import streams
 from fedbandits.engine.preparation import precision
-from fedbandits.live.protocol.ledger import owns
-from fedbandits.live.rehearsal import run as rehearsed_run
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.rehearsal import rehearsal_run as rehearsed_run
 from fedbandits.live.rehearsal.memory import MemoryNetwork
 
 
-def named(network: fb.Network) -> list[str]:
+def key_checksum(network: fb.Network) -> list[str]:
     """Names for which the owner of every edge is its lower number, as in the simulator."""
     names: list[str] = []
     for v in range(network.agents):
@@ -54,7 +54,7 @@ def test_flow_is_the_live_protocol_on_the_same_losses(
     network, horizon, seed = fb.networks.grid(2, 3), 60, 3
     plain = fb.gossip.metropolis(network)
     bad = fb.gossip.unreliable(plain, lambda u, v: 0.2 + ((u + 2 * v) % 3) / 5, "flow")
-    names, arrive = named(network), arrivals(bad, horizon, seed)
+    names, arrive = key_checksum(network), arrivals(bad, horizon, seed)
     pairs = np.concatenate([network.edges, network.edges[:, ::-1]]).tolist()
     number = {(names[u], names[v]): i for i, (u, v) in enumerate(pairs)}
     lost = []

@@ -12,14 +12,14 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.live import Agent, Federation, MemoryStore
-from fedbandits.live.protocol.member import SLICE, Member
+from fedbandits.live.protocol.agent_core import EXPIRY_BATCH, AgentCore
 from fedbandits.live.protocol.observations import ExpiredTicketError
 from fedbandits.live.protocol.records import Changes
 from fedbandits.live.rehearsal.virtual_clock import run_virtual
 
 from .members import member
 
-MANY = 5 * SLICE + 7
+MANY = 5 * EXPIRY_BATCH + 7
 
 
 def federation(loss: float | None = None) -> Federation:
@@ -32,7 +32,7 @@ def federation(loss: float | None = None) -> Federation:
     )
 
 
-def opened(loss: float | None = None, tickets: int = MANY) -> tuple[Member, list[str]]:
+def opened(loss: float | None = None, tickets: int = MANY) -> tuple[AgentCore, list[str]]:
     """Return a member with open tickets, all saved, and their ids."""
     one = member(federation(loss))
     ids = [one.choose(0.0).id for _ in range(tickets)]
@@ -49,7 +49,7 @@ def test_a_commit_closes_one_slice_at_most() -> None:
             more = one.expire(60.0)
         one.choose(60.0)
         sizes.append(len(one.changes().tickets))
-    assert sizes == [SLICE + 1] * 5 + [7 + 1]
+    assert sizes == [EXPIRY_BATCH + 1] * 5 + [7 + 1]
     assert (one.expired, one.open_tickets) == (MANY, len(sizes))
 
 
@@ -58,7 +58,7 @@ def test_an_overdue_ticket_is_refused_before_its_slice() -> None:
     for ticket in (ids[0], ids[-1]):
         with pytest.raises(ExpiredTicketError, match=f"{ticket}' has expired"):
             one.observe(ticket, 0.5, 60.0)
-    assert one.open_tickets == MANY - SLICE
+    assert one.open_tickets == MANY - EXPIRY_BATCH
     while one.expire(60.0):
         one.changes()
     with pytest.raises(ExpiredTicketError, match=f"{ids[-1]}' has expired"):
@@ -73,10 +73,10 @@ def test_slices_end_in_the_state_of_one_step(
     sliced, _ = opened(loss)
     while sliced.expire(60.0):
         sliced.changes()
-    monkeypatch.setattr("fedbandits.live.protocol.member.SLICE", 2 * MANY)
+    monkeypatch.setattr("fedbandits.live.protocol.agent_core.EXPIRY_BATCH", 2 * MANY)
     whole, _ = opened(loss)
     whole.expire(60.0)
-    assert sliced._state_record() == whole._state_record()
+    assert sliced.state_record() == whole.state_record()
     assert sliced.book.closed == whole.book.closed
     assert np.any(sliced.ledger.values["z"]) == (loss is not None)
 
@@ -131,7 +131,7 @@ def test_calls_are_answered_between_slices(delay: float) -> None:
         assert (agent.expired, agent.open_tickets) == (MANY + 1, 0)
 
     started(store, work)
-    assert max(store.commits) <= SLICE + 2
+    assert max(store.commits) <= EXPIRY_BATCH + 2
     assert sum(store.commits) >= MANY
 
 

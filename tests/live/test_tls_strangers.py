@@ -17,11 +17,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from fedbandits.live.agent.inbox import MOST_PER_SECOND, Inbox
 from fedbandits.live.federation import keys
 from fedbandits.live.operations.ports import held_ports
 from fedbandits.live.transport import link as tls_link
 from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport.inbox import MOST_PER_SECOND, Inbox
 from fedbandits.live.transport.listener import MOST_HANDSHAKES
 from fedbandits.live.transport.tls import TlsTransport
 

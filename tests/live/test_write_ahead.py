@@ -10,8 +10,8 @@ import pytest
 
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.errors import CorruptJournalError, JournalError
-from fedbandits.live.journal.write_ahead import damage
-from fedbandits.live.protocol.records import Saved
+from fedbandits.live.journal.write_ahead import find_damage
+from fedbandits.live.protocol.records import SavedAgent
 
 from .journals import member, opened, play
 
@@ -23,7 +23,7 @@ class Crashed(NamedTuple):
 
     file: bytes
     log: bytes
-    commits: list[Saved]
+    commits: list[SavedAgent]
 
     def put(self, folder: Path, file: bytes | None = None, log: bytes | None = None) -> Path:
         path = folder / "shop3.db"
@@ -130,4 +130,4 @@ def test_a_log_of_older_salts_is_no_damage(tmp_path: Path) -> None:
         kept.sql("PRAGMA wal_checkpoint(RESTART)")
         play(player, 6)
         kept.write(player.changes())
-        assert damage(tmp_path / "shop3.db-wal") is None
+        assert find_damage(tmp_path / "shop3.db-wal") is None

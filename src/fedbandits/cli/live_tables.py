@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedbandits.live.federation.membership import Change
-    from fedbandits.live.journal.summary import Summary
+    from fedbandits.live.journal.summary import JournalSummary
 
 TICKETS = 20
 """Open tickets of a journal that a table shows."""
@@ -26,7 +26,7 @@ LISTED = 40
 """The largest number of arms in a table."""
 
 
-def journal_lines(found: Summary) -> list[str]:
+def journal_lines(found: JournalSummary) -> list[str]:
     """Whose journal it is and how far its agent has come, a line each."""
     held = "not open"
     if found.process is not None:
@@ -39,7 +39,7 @@ def journal_lines(found: Summary) -> list[str]:
     ]
 
 
-def journal_tables(found: Summary) -> list[Group | Table]:
+def journal_tables(found: JournalSummary) -> list[Group | Table]:
     """The leaves by arm, the open tickets and the ledger, as far as there are any."""
     shown: list[Group | Table] = []
     by_arm = {name: values for name, values in found.values.items()

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-from fedbandits.live.agent.status import LossWindow, MeanLosses
+from fedbandits.live.protocol.loss_sums import LossWindow, MeanLosses
 from tests.chromium import needs_chromium
 from tests.live.dashboard.conftest import Open
 from tests.live.dashboard.standin import PAGE, TOKEN, Service, neighbour, plain, serve, status

@@ -22,7 +22,6 @@ from fedbandits.live.journal import read_journal
 from fedbandits.live.operations.client import Client
 from fedbandits.live.operations.local_cluster import demo_losses, demo_pace
 from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
-from fedbandits.live.rehearsal.run import play_run
 from tests.without import run_without
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cdn.toml"
@@ -101,7 +100,7 @@ def test_edges_rehearse_what_is_simulated() -> None:
     [run] = _runs(rehearsal, _game(rehearsal))
     assert isinstance(federation.gossip, fb.Gossip)
     simulated = trajectory(first, federation.algorithm, federation.gossip, seed=3)
-    np.testing.assert_array_equal(play_run(run).action, simulated.action[:, 0])
+    np.testing.assert_array_equal(run.play().action, simulated.action[:, 0])
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from fedbandits.live import Federation, read_journal
 from fedbandits.live.federation import keys
 from fedbandits.live.operations.local_cluster import Member, start
 from fedbandits.live.operations.site import read_site
-from fedbandits.live.protocol.messages import Flow, encode, game_hash
+from fedbandits.live.protocol.messages import FlowMessage, encode, game_hash
 from fedbandits.live.transport.link import MOST_TAKEN
 from tests.live.links import credentials, handshake
 
@@ -257,7 +257,7 @@ def framed(message: bytes) -> bytes:
     return len(message).to_bytes(4, "big") + message
 
 
-def nan(flow: Flow, field: str, number: float) -> bytes:
+def nan(flow: FlowMessage, field: str, number: float) -> bytes:
     """A message in which one number is none."""
     numbers = np.frombuffer(getattr(flow, field)["z"]).copy()
     numbers[1] = number
@@ -267,9 +267,9 @@ def nan(flow: Flow, field: str, number: float) -> bytes:
 class TestMessages:
     """Of a true neighbour, over its own link."""
 
-    def flow(self, sites: Sites) -> Flow:
+    def flow(self, sites: Sites) -> FlowMessage:
         """What it last sent."""
-        return msgspec.msgpack.decode(sites.rogue.transport.kept[-1], type=Flow)
+        return msgspec.msgpack.decode(sites.rogue.transport.kept[-1], type=FlowMessage)
 
     @pytest.mark.parametrize("field", ["values", "flow"])
     @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])

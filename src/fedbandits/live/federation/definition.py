@@ -17,8 +17,8 @@ from fedbandits.common import checks
 from fedbandits.common.checks import did_you_mean
 from fedbandits.gossip import metropolis
 from fedbandits.gossip.base import Gossip
-from fedbandits.live.protocol.suitable import check_suitable
-from fedbandits.live.protocol.ticket_book import Expiry
+from fedbandits.live.protocol.suitability import check_suitable
+from fedbandits.live.protocol.tickets import TicketExpiry
 from fedbandits.networks import Network
 
 GOSSIP_PERIOD = 0.5
@@ -50,7 +50,7 @@ class Part(NamedTuple):
     algorithm: AnyAlgorithm
     gossip_period: float
     limit: float
-    expiry: Expiry
+    expiry: TicketExpiry
     addresses: dict[str, str]
     version: int = 1
 
@@ -160,7 +160,7 @@ class Federation:
             self.algorithm,
             self.gossip_period,
             gossip.limit,
-            Expiry(self.expire_after, self.expired_loss),
+            TicketExpiry(self.expire_after, self.expired_loss),
             {k: v for k, v in self.addresses.items() if k == member or k in neighbours},
             self.version,
         )

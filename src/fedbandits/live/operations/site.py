@@ -21,9 +21,9 @@ from fedbandits.config.reading import read_config
 from fedbandits.config.structs import struct_of
 from fedbandits.live.agent.agent import Agent
 from fedbandits.live.agent.group_commit import StoppedError
-from fedbandits.live.agent.responses import responses
 from fedbandits.live.federation.definition import Federation, Part, check_addresses
-from fedbandits.live.protocol.observations import Range, checked_range
+from fedbandits.live.protocol.noisy_bits import noisy_bits
+from fedbandits.live.protocol.observations import LossRange, loss_range
 from fedbandits.live.transport.certificate_expiry import ExpiryWatch
 from fedbandits.live.transport.interface import Transport
 
@@ -59,7 +59,7 @@ class Site(NamedTuple):
     part: Part
     journal: Path
     keys: Path | None
-    losses: Range
+    losses: LossRange
     service: ServiceSection | None
     token: Path
     epsilon: float | None = None
@@ -91,7 +91,7 @@ def read_site(path: str | Path) -> Site:
     try:
         part = federation.part(name)
         check_addresses(file.addresses, federation.members)
-        losses = checked_range(file.low, file.high)
+        losses = loss_range(file.low, file.high)
     except ValueError as error:
         raise place.error(error) from error
     part = part._replace(addresses=part.addresses | file.addresses)
@@ -136,7 +136,7 @@ def _epsilon(privacy: PrivacySection | None, part: Part, place: Place) -> float 
     if privacy is None:
         return None
     try:
-        found = responses(privacy.epsilon, part.algorithm)
+        found = noisy_bits(privacy.epsilon, part.algorithm)
     except (TypeError, ValueError) as error:
         raise Place(f"{place.name} [privacy]").error(error) from error
     return None if found is None else found.epsilon

@@ -1,4 +1,4 @@
-"""Rehearsals: a problem of ours played by real agents, and a result like that of a simulation."""
+"""Rehearsals: live agents play a problem, and the result is like that of a simulation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedbandits.results.communication import Communication
 from fedbandits.results.record import AgentTotals, Curves
 
 from .faults import Faults
-from .run import AWAY, Played, Run, play_run
+from .rehearsal_run import AWAY, RehearsalRun, RunOutcome
 
 if TYPE_CHECKING:
     from fedbandits.engine.preparation import Game
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What is rehearsed: the arguments of `rehearse`."""
+    """The arguments of `rehearse`."""
 
     problem: Problem
     federation: Federation
@@ -52,8 +52,8 @@ class Rehearsal:
             raise TypeError(f"federation must be an fb.live.Federation, not {self.federation!r}")
         if self.problem.adaptive:
             raise ValueError(
-                f"{self.problem.title} watches the arms of all agents in every round, and agents "
-                "who live apart have no round in common; play it with fb.simulate"
+                f"{self.problem.title} depends on the arms of all agents in every round, and live "
+                "agents have no common round; play it with fb.simulate"
             )
         if self.problem.arms != len(self.federation.arms):
             raise ValueError(
@@ -64,7 +64,7 @@ class Rehearsal:
             raise TypeError(f"faults must be an fb.live.Faults, not {self.faults!r}")
         self.faults.check(self.federation.members, self.problem.horizon)
         if self.lockstep and self.faults:
-            raise ValueError("in lockstep nothing goes wrong: leave faults out, or lockstep")
+            raise ValueError("lockstep excludes faults: leave out one of the two")
 
 
 @checks.explained
@@ -81,28 +81,28 @@ def rehearse(
     privacy: RandomisedResponse | None = None,
     liars: Liars | None = None,
 ) -> Result:
-    """Play a problem through real agents, on a network and disks in memory under a virtual clock.
+    """Play a problem with live agents, on a network and disks in memory under a virtual clock.
 
-    A round takes a second: each agent makes its choice of round t at second t and a phase of its
-    own, observes its loss at once, and gossips once every `federation.gossip_period` seconds.
+    A round takes a second. Each agent makes its choice of round t at second t plus a constant
+    phase, observes its loss at once, and gossips every `federation.gossip_period` seconds.
 
-    The result is like that of `fb.simulate`, so that both can be plotted and compared: with the
-    same seed the arms are drawn from the same numbers. Two things differ. An agent that is away in
-    a round plays nothing and is left out of that round's mean; in sums over its own rounds that
-    mean stands for it. And `communication` is what was really sent, lost messages included; the
-    bytes of a leaf have their share of what is not numbers.
+    The result is like that of `fb.simulate`, so that you can plot and compare both: with the same
+    seed, the same random numbers draw the arms. Two things differ. An agent that is away in a round
+    does not count in that round's mean; in sums over its own rounds, that mean replaces it. And
+    `communication` counts the messages that were sent, including lost ones; bytes that are not
+    numbers are divided among the leaves.
 
     Args:
         problem: the losses.
-        federation: the agents, in the order of the problem's, and what they play.
-        faults: what goes wrong.
+        federation: the agents, in the order of the problem's agents, and their algorithm.
+        faults: the faults of messages, agents and clocks.
         runs: R.
-        seed: of the agents' randomness, and of what is lost and late.
-        lockstep: every edge makes exactly one exchange a round, of the values at its start. That is
-            what `fb.simulate(..., dtype="float64")` does, and the very same arms are played.
+        seed: the seed of the agents' randomness and of the faults.
+        lockstep: make exactly one exchange a round on every edge, of the values at its start. The
+            agents then play the same arms as `fb.simulate(..., dtype="float64")`.
         against: as in `fb.simulate`.
-        processes: that play runs side by side; the result does not depend on it. A script that asks
-            for more than one needs `if __name__ == "__main__":` around its calls.
+        processes: number of processes that play runs in parallel, without effect on the result. A
+            script that uses more than one needs `if __name__ == "__main__":` around its calls.
         privacy: as in `fb.simulate`, with the same bits.
         liars: as in `simulate`. A liar also reports to its neighbours as often as they allow,
             except in lockstep.
@@ -120,25 +120,25 @@ def rehearse(
 
 
 def rehearse_all(rehearsals: Sequence[Rehearsal], processes: int = 1) -> list[Result]:
-    """Several rehearsals whose runs share the processes."""
+    """Play several rehearsals, whose runs share the processes."""
     games = []
 
-    def runs() -> Iterator[Run]:
+    def runs() -> Iterator[RehearsalRun]:
         for each in rehearsals:
             games.append(_game(each))
             yield from _runs(each, games[-1])
 
     most = sum(each.runs for each in rehearsals)
-    played = _in_processes(runs(), min(checks.whole(processes, "processes", least=1), most))
+    outcomes = _in_processes(runs(), min(checks.whole(processes, "processes", least=1), most))
     results = []
     for each, game in zip(rehearsals, games, strict=True):
-        of_this, played = played[: each.runs], played[each.runs :]
+        of_this, outcomes = outcomes[: each.runs], outcomes[each.runs :]
         results.append(_result(each, game, of_this))
     return results
 
 
 def _game(rehearsal: Rehearsal) -> Game:
-    """The preparation of a simulation, for its checks, its record and its configuration."""
+    """Prepare the same simulation, for its checks, its record and its configuration."""
     from fedbandits.engine.preparation import check_against, precision, prepare
 
     check_against(rehearsal.against)
@@ -162,7 +162,7 @@ def _game(rehearsal: Rehearsal) -> Game:
         )
 
 
-def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
+def _runs(rehearsal: Rehearsal, game: Game) -> list[RehearsalRun]:
     problem = rehearsal.problem
     checks.fits(
         16 * rehearsal.runs * problem.horizon * problem.agents,
@@ -170,9 +170,9 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
     )
     sizes = problem.horizon, rehearsal.runs, problem.agents
     uniforms, privacy = _uniforms(streams.ACTIONS, game.seed, *sizes), rehearsal.privacy
-    responses = None if privacy is None else _uniforms(streams.RESPONSES, game.seed, *sizes)
+    bit_uniforms = None if privacy is None else _uniforms(streams.RESPONSES, game.seed, *sizes)
     return [
-        Run(
+        RehearsalRun(
             problem,
             rehearsal.federation,
             rehearsal.faults,
@@ -181,7 +181,7 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
             number,
             uniforms[:, number],
             privacy,
-            None if responses is None else responses[:, number],
+            None if bit_uniforms is None else bit_uniforms[:, number],
             dict(zip(game.conditions.liars, game.conditions.attacks, strict=True)),
         )
         for number in range(rehearsal.runs)
@@ -189,7 +189,7 @@ def _runs(rehearsal: Rehearsal, game: Game) -> list[Run]:
 
 
 def _uniforms(stream: int, seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
-    """Those of `simulate` for the same (seed, run, round, agent): `[T + 1, R, N]`."""
+    """Return the random numbers of `simulate`, by seed, run, round and agent: `[T + 1, R, N]`."""
     from fedbandits.engine.preparation import precision
 
     with precision("float64"):
@@ -209,32 +209,32 @@ def _drawing(stream: int, runs: int, agents: int) -> Callable[[Any, Any], Array]
     return drawn
 
 
-def _in_processes(runs: Iterable[Run], processes: int) -> list[Played]:
+def _in_processes(runs: Iterable[RehearsalRun], processes: int) -> list[RunOutcome]:
     if processes == 1:
-        return [play_run(run) for run in runs]
-    # Spawned: a fork of a process in which JAX is at work may hang.
+        return [run.play() for run in runs]
+    # Spawned, because forking a process that runs JAX may deadlock.
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(play_run, map(_portable, runs)))
+        return list(pool.map(RehearsalRun.play, map(_picklable, runs)))
 
 
-def _portable(run: Run) -> Run:
-    """A run that another process can be given."""
+def _picklable(run: RehearsalRun) -> RehearsalRun:
+    """Return the run; reject one that cannot be sent to another process."""
     try:
         pickle.dumps((run.problem, run.federation))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"this cannot be handed to other processes ({error}); leave processes out, or use "
+            f"this cannot be sent to other processes ({error}); leave processes out, or use "
             "functions that can be imported"
         ) from error
     return run
 
 
-def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Result:
-    """What was played, as a simulation records it."""
+def _result(rehearsal: Rehearsal, game: Game, outcomes: Sequence[RunOutcome]) -> Result:
+    """Return the outcomes as the result of a simulation."""
     from fedbandits.results.building import build_result
 
     problem, federation = rehearsal.problem, rehearsal.federation
-    curves, totals = _sums(played, list(game.conditions.liars))
+    curves, totals = _curves(outcomes, list(game.conditions.liars))
     game.record.add(1, curves, totals)
     for of_agents in (game.record.agent_incurred, game.record.agent_expected):
         of_agents[..., list(game.conditions.liars)] = np.nan
@@ -245,9 +245,9 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
         live = {"gossip_period": float(federation.gossip_period), **live}
     return build_result(
         game.record,
-        np.stack([run.recommended for run in played]),
-        {"live": live} | game.config,  # first, since it is what tells results apart
-        _communication(game, played),
+        np.stack([run.recommended for run in outcomes]),
+        {"live": live} | game.config,  # first, because it identifies the result
+        _communication(game, outcomes),
         rehearsal.against,
         tuple(federation.members),
         tuple(federation.arms),
@@ -256,24 +256,24 @@ def _result(rehearsal: Rehearsal, game: Game, played: Sequence[Played]) -> Resul
     )
 
 
-def _sums(played: Sequence[Played], liars: list[int]) -> tuple[Curves, AgentTotals]:
+def _curves(outcomes: Sequence[RunOutcome], liars: list[int]) -> tuple[Curves, AgentTotals]:
     """Return curves over time, and totals of agents.
 
-    An agent that is away counts as the mean of the others, and so does a liar.
+    An agent that is away counts as the mean of the others. So does a liar.
     """
-    action = np.stack([run.action for run in played], axis=1)  # [T, R, N]
-    expected = np.stack([run.expected for run in played], axis=1)
+    action = np.stack([run.action for run in outcomes], axis=1)  # [T, R, N]
+    expected = np.stack([run.expected for run in outcomes], axis=1)
     action[..., liars], expected[..., liars] = AWAY, np.nan
-    arm_loss = played[0].arm_loss
-    here = action != AWAY
+    arm_loss = outcomes[0].arm_loss
+    present = action != AWAY
     incurred = np.where(
-        here,
+        present,
         np.take_along_axis(arm_loss, action.reshape(len(action), -1), 1).reshape(action.shape),
         np.nan,
     )
     means = np.nanmean(incurred, axis=2), np.nanmean(expected, axis=2)
     incurred, expected = (
-        np.where(here, values, mean[:, :, None])
+        np.where(present, values, mean[:, :, None])
         for values, mean in zip((incurred, expected), means, strict=True)
     )
     by_agent = expected.mean(axis=1)
@@ -283,18 +283,18 @@ def _sums(played: Sequence[Played], liars: list[int]) -> tuple[Curves, AgentTota
         means[0],
         means[1],
         arm_loss,
-        plays / here.sum(axis=2)[:, None],
+        plays / present.sum(axis=2)[:, None],
         excess.max(axis=1),
         np.ones(len(action), bool),
     )
     return curves, AgentTotals(incurred.sum(axis=0), expected.sum(axis=0))
 
 
-def _communication(game: Game, played: Sequence[Played]) -> Communication:
-    """What an agent really sent in a round, on average."""
-    rounds = len(played) * game.problem.horizon * game.problem.agents
+def _communication(game: Game, outcomes: Sequence[RunOutcome]) -> Communication:
+    """Return the messages and bytes that an agent sent in a round, on average."""
+    rounds = len(outcomes) * game.problem.horizon * game.problem.agents
     messages, size = (
-        sum(getattr(run, name) for run in played) / rounds for name in ("messages", "bytes")
+        sum(getattr(run, name) for run in outcomes) / rounds for name in ("messages", "bytes")
     )
     numbers = sum(game.sent.values())
     return Communication(

@@ -10,7 +10,8 @@ import msgspec
 
 from fedbandits.common.version import __version__
 from fedbandits.config.schema import arguments_of
-from fedbandits.live.agent.status import LossWindow, MeanLosses, Neighbour, Status
+from fedbandits.live.agent.status import Neighbour, Status
+from fedbandits.live.protocol.loss_sums import LossWindow, MeanLosses
 
 from .bodies import Choose, Chosen, Health, Observe, Observed
 from .refusals import KINDS, Failure

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedbandits.common.log_limit import limited_logger
-from fedbandits.live.agent.inbox import Inbox
 from fedbandits.live.federation.keys import (
     KeysError,
     check_member,
@@ -26,7 +25,8 @@ from fedbandits.live.federation.keys import (
     read_certificate,
     stamp,
 )
-from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.transport.inbox import Inbox
 
 from .interface import Receive
 from .link import MOST_BYTES, Link

@@ -18,12 +18,12 @@ import fedbandits as fb
 from fedbandits.cli.live_tables import journal_lines, status_lines
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live import Agent, Federation
-from fedbandits.live.agent.responses import BITS, Responses
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.errors import OtherJournalError
 from fedbandits.live.journal.summary import summary
 from fedbandits.live.operations.site import read_site
-from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.protocol.noisy_bits import BITS, NoisyBits
 from fedbandits.live.protocol.observations import ObservationError
 from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.rehearsal.virtual_clock import run_virtual
@@ -41,7 +41,7 @@ def test_no_two_losses_change_the_odds_of_a_bit_by_more_than_e_to_epsilon() -> N
     """Exactly, of 2^64 draws; and with one flip less they would."""
     losses = [0.0, 5e-324, 1e-17, 0.3, 0.5, 1 - 2.0**-53, 1.0]
     for epsilon in (1e-6, 0.01, 0.1, 1.0, 5.0, 10.0, 40.0, 44.0, 60.0, 700.0):
-        responses, odds = Responses(epsilon), Decimal(epsilon).exp()
+        responses, odds = NoisyBits(epsilon), Decimal(epsilon).exp()
         ones = [responses.ones(loss) for loss in losses]
         least, most = ones[0], ones[-1]
         assert ones == sorted(ones)
@@ -55,14 +55,14 @@ def test_no_two_losses_change_the_odds_of_a_bit_by_more_than_e_to_epsilon() -> N
 
 
 def test_a_bit_is_drawn_below_the_count() -> None:
-    count = Responses(1.0).ones(0.3)
-    assert Responses(1.0, lambda _: count - 1).bit(0.3) == 1.0
-    assert Responses(1.0, lambda _: count).bit(0.3) == 0.0
+    count = NoisyBits(1.0).ones(0.3)
+    assert NoisyBits(1.0, lambda _: count - 1).bit(0.3) == 1.0
+    assert NoisyBits(1.0, lambda _: count).bit(0.3) == 0.0
 
 
 def test_bits_come_from_the_operating_system() -> None:
     """Null: Bernoulli(f + ℓ/c), independent; five standard errors."""
-    responses = Responses(1.0)
+    responses = NoisyBits(1.0)
     p = responses.expected(0.25)
     bits = [responses.bit(0.25) for _ in range(20_000)]
     assert {*bits} == {0.0, 1.0}
@@ -116,7 +116,7 @@ def test_an_agent_learns_from_the_bit() -> None:
 
         return run_virtual(work())
 
-    always = Responses(1.0, lambda _: 0)
+    always = NoisyBits(1.0, lambda _: 0)
     assert played(always, 0.0) == played(None, 1.0) != played(None, 0.0)
 
 
@@ -162,7 +162,7 @@ def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
             drawn[0] += 1
             return bits * 0  # which makes a 1
 
-        bits = Responses(1.0, draw)
+        bits = NoisyBits(1.0, draw)
         one = Agent(reports, pair, store, wire, epsilon=bits)
         await one.start()
         ticket = await one.choose()
