@@ -210,7 +210,9 @@ def test_no_permission(whole: Path) -> None:
             path.chmod(0o600)
             folder.chmod(0o500)
             try:
-                assert "you need permission to read and write both" in refused_outside(folder / "new.db")
+                assert "you need permission to read and write both" in refused_outside(
+                    folder / "new.db"
+                )
                 read_journal(path)  # who only looks needs no more
             finally:
                 folder.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Messages that are not of this game are refused before anything is touched."""
+"""Messages that do not belong to the game are rejected without any effect."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.live import Federation
+from fedbandits.live.protocol.agent_core import AgentCore
 from fedbandits.live.protocol.messages import (
     VERSION,
     EdgeTerms,
@@ -33,30 +34,26 @@ def values(theta: list[float]) -> dict[str, bytes]:
 
 
 def report(**other: Any) -> ReportMessage:
-    """A report as agent2 might send it."""
-    sent = ReportMessage(VERSION, member(PAIR).ledger.form.game, 5, 0, 0, TERMS, values([0, 0]))
-    return msgspec.structs.replace(sent, **other)
+    """Return a report as the neighbour may send it, with these fields changed."""
+    game = member(PAIR).ledger.form.game
+    return msgspec.structs.replace(
+        ReportMessage(VERSION, game, 5, 0, 0, TERMS, values([0, 0])), **other
+    )
 
 
-def owner() -> Any:
-    """The end of the edge that takes reports, past its first rounds."""
-    everyone = members(PAIR)
-    [name] = [name for name, one in everyone.items() if not one.ledger.reports()]
-    one = everyone[name]
+def past_first_rounds(*, owner: bool) -> tuple[AgentCore, str]:
+    """Return one end of the edge, past its first rounds, and the name of the other."""
+    [one] = [each for each in members(PAIR).values() if bool(each.ledger.reports()) != owner]
     for _ in range(2):
         one.observe(one.choose(0.0).id, 0.5, 0.0)
-    return one
-
-
-def sender(one: Any) -> str:
     [neighbour] = one.ledger.edges
-    return str(neighbour)
+    return one, neighbour
 
 
-def test_a_good_one_is_answered() -> None:
-    one = owner()
-    [(to, _)] = one.receive(sender(one), encode(report()))
-    assert to == sender(one)
+def test_a_valid_report_is_answered() -> None:
+    one, neighbour = past_first_rounds(owner=True)
+    [(to, _)] = one.receive(neighbour, encode(report()))
+    assert to == neighbour
 
 
 @pytest.mark.parametrize(
@@ -83,59 +80,55 @@ def test_a_good_one_is_answered() -> None:
         (encode(report(sequence=7)), "flow 7 of .* cannot follow on flow 0"),
     ],
 )  # fmt: skip
-def test_others_are_refused_and_change_nothing(payload: bytes, why: str) -> None:
-    one = owner()
-    before, flow = one.ledger.values, one.ledger.edges[sender(one)].flow
+def test_invalid_messages_are_rejected_and_change_nothing(payload: bytes, why: str) -> None:
+    one, neighbour = past_first_rounds(owner=True)
+    before, flow = one.ledger.values, one.ledger.edges[neighbour].flow
     with pytest.raises(RejectedMessageError, match=why):
-        one.receive(sender(one), payload)
+        one.receive(neighbour, payload)
     assert (one.ledger.values["theta"] == before["theta"]).all()
-    assert (one.ledger.edges[sender(one)].flow["theta"] == flow["theta"]).all()
+    assert (one.ledger.edges[neighbour].flow["theta"] == flow["theta"]).all()
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_other_versions_are_told_apart_whatever_they_look_like(version: int) -> None:
-    """Version 1 had no terms, and who knows what a later one has."""
-    sent = ["report", version, member(PAIR).ledger.form.game, 5, 0, 0, values([0, 0]), False]
-    with pytest.raises(RejectedMessageError, match=f"protocol {version}, and this is") as refused:
-        owner().receive(sender(owner()), msgspec.msgpack.encode(sent))
-    assert refused.value.reason == "protocol"
+def test_other_versions_are_recognised_whatever_their_content(version: int) -> None:
+    """Version 1 had no terms, and a later one may have anything."""
+    game = member(PAIR).ledger.form.game
+    sent = ["report", version, game, 5, 0, 0, values([0, 0]), False]
+    one, neighbour = past_first_rounds(owner=True)
+    with pytest.raises(RejectedMessageError, match=f"protocol {version}, and this is") as error:
+        one.receive(neighbour, msgspec.msgpack.encode(sent))
+    assert error.value.reason == "protocol"
 
 
-def test_lists_in_lists_in_lists_are_refused() -> None:
+def test_nested_lists_are_rejected() -> None:
     """As deep as Python's stack; an error of another kind would fill the log."""
-    arms = [f"arm{i}" for i in range(1000)]
-    one = member(Federation(arms, fb.networks.path(2)))
+    one = member(Federation([f"arm{i}" for i in range(1000)], fb.networks.path(2)))
     sent = bytearray(encode(report(game=one.ledger.form.game)))
     sent[0] += 1  # one element more
     with pytest.raises(RejectedMessageError, match="not a message"):
-        one.receive(sender(one), bytes(sent) + b"\x91" * 8000 + b"\xc0")
+        one.receive(next(iter(one.ledger.edges)), bytes(sent) + b"\x91" * 8000 + b"\xc0")
 
 
-def test_strangers_are_refused() -> None:
+def test_strangers_and_reports_to_an_end_that_is_not_the_owner_are_rejected() -> None:
+    one, _ = past_first_rounds(owner=True)
     with pytest.raises(RejectedMessageError, match="'eve' is not a neighbour"):
-        owner().receive("eve", encode(report()))
-
-
-def test_a_report_to_who_does_not_own_the_edge_is_refused() -> None:
-    everyone = members(PAIR)
-    [one] = [one for one in everyone.values() if one.ledger.reports()]
-    for _ in range(2):
-        one.observe(one.choose(0.0).id, 0.5, 0.0)
+        one.receive("eve", encode(report()))
+    one, neighbour = past_first_rounds(owner=False)
     with pytest.raises(RejectedMessageError, match="runs the other way"):
-        one.receive(sender(one), encode(report()))
+        one.receive(neighbour, encode(report()))
 
 
 @given(st.binary(max_size=300))
-def test_noise_is_refused(payload: bytes) -> None:
-    one = owner()
+def test_noise_is_rejected(payload: bytes) -> None:
+    one, neighbour = past_first_rounds(owner=True)
     with pytest.raises(RejectedMessageError):
-        one.receive(sender(one), payload)
+        one.receive(neighbour, payload)
 
 
 @pytest.mark.parametrize("algorithm", [fb.FedExp3(), fb.GossipUCB()])
 @pytest.mark.parametrize("arms", [2, 300])
 def test_messages_stay_below_the_limit(algorithm: Any, arms: int) -> None:
-    """Whatever numbers they hold, also those of the largest incarnations."""
+    """Also with the largest incarnations."""
     names = [f"arm{i}" for i in range(arms)]
     pair = Federation(names, fb.networks.path(2), algorithm=algorithm)
     newest = 2**62 - 1
