@@ -1,8 +1,8 @@
-"""Random histories of whole federations under a virtual clock, and what must hold in all of them.
+"""Random histories of federations under a virtual clock, and the invariants that they must keep.
 
-A history is a function of its seed: who there is, which links are bad and how, and some dozens of
-things that happen, one after another, while messages and writes are under way. Then all faults end,
-and the federation must come to rest with nothing lost and nothing counted twice.
+A history is a function of its seed: the members, the faults of links, and dozens of events while
+messages and writes are pending. Then all faults end. The federation must come to rest without any
+loss and without counting anything twice.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from fedbandits.networks import Network, from_edges
 PERIOD = 1.0
 ARMS = ("tea", "coffee", "cocoa")
 SMALL = 1e-9
-"""Of sums of some dozens of numbers in float64, relative to the largest."""
+"""The relative rounding error of sums of dozens of numbers in float64."""
 
 
 def play_history(
     seed: int, events: int = 40, algorithm: AnyAlgorithm | None = None
 ) -> dict[str, int]:
-    """Play one history; an AssertionError says what did not hold. What happened how often."""
+    """Play one history and return the number of each event; raise AssertionError if one fails."""
     history = History(random.Random(seed), algorithm)
     try:
         run_virtual(history.play(events))
@@ -48,7 +48,7 @@ def play_history(
 
 
 def random_network(chance: random.Random) -> Network:
-    """A tree of two to five agents, and some edges more."""
+    """Return a tree of two to five agents with some additional edges."""
     agents = chance.randint(2, 5)
     edges = {(chance.randrange(v), v) for v in range(1, agents)}
     for _ in range(chance.randint(0, agents)):
@@ -65,7 +65,7 @@ def without(network: Network, gone: int) -> Network:
 
 
 class Life:
-    """What an agent was told and acknowledged since its disk was new."""
+    """The acknowledged tickets and observations of an agent since its disk was new."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
@@ -75,7 +75,7 @@ class Life:
 
 
 class History:
-    """One federation, what happens to it, and what must hold."""
+    """One federation, its random events, and its invariants."""
 
     checked_every = 1
     """Number of events between two checks of everything."""
@@ -108,24 +108,24 @@ class History:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def draw_network(self) -> Network:
-        """Return who is linked to whom."""
+        """Return the links."""
         return random_network(self.chance)
 
     def draw_limit(self) -> float:
-        """Return the most that a difference counts in an exchange."""
+        """Return the largest difference that counts in an exchange."""
         return self.chance.choice((10.0, 100.0)) if self.chance.random() < 0.25 else math.inf
 
     def weights(self, network: fb.Network) -> fb.Gossip:
-        """Of the edges of a network, with the limit on differences that this history has."""
+        """Return the weights of a network, with the limit of this history."""
         return fb.gossip.clipped(fb.gossip.metropolis(network), self.limit)
 
     def new_life(self) -> Life:
-        """A new disk."""
+        """Return an agent with a new disk."""
         delay = self.chance.choice((0.0, 0.2, 1.0)) * PERIOD
         return Life(MemoryStore(random.Random(self.chance.getrandbits(32)), delay))
 
     async def play(self, events: int) -> None:
-        """The history from its beginning to its rest."""
+        """Play the history until the federation rests."""
         for name in self.everyone:
             await self.start(name)
         self.change_links()
@@ -141,10 +141,10 @@ class History:
                 self.check_all()
         await self.come_to_rest()
 
-    # What happens
+    # Events
 
     def happenings(self) -> tuple[Callable[[], Coroutine[Any, Any, None] | None], ...]:
-        """Return the events to choose from; one that stands here twice is twice as likely."""
+        """Return the events to choose from; an event that is listed twice is twice as likely."""
         return (
             *[self.choose] * 8,
             *[self.observe] * 8,
@@ -161,7 +161,7 @@ class History:
         )
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something go on beside the rest; a crash may end it."""
+        """Run a task concurrently; a crash may end it."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
 
@@ -196,7 +196,7 @@ class History:
             except ExpiredTicketError:
                 return
             except ConflictingObservationError:
-                return  # one that was on its way got there first, or was never acknowledged
+                return  # a concurrent observation was first, or was never acknowledged
             life.observed[ticket] = loss
 
         self.run(observe())
@@ -214,7 +214,7 @@ class History:
                 await agent.observe(ticket, 1 - loss if loss != 0.5 else 0.0)
             except ConflictingObservationError:
                 return
-            raise AssertionError("another loss for the same ticket was taken")
+            raise AssertionError("another loss for the same ticket was accepted")
 
         self.run(again())
 
@@ -266,7 +266,7 @@ class History:
         self.clocks[self.chance.choice(self.everyone)] += self.chance.uniform(-3600, 3600)
 
     async def change_members(self) -> None:
-        """The operator takes a member out, or puts all back."""
+        """Remove a member as an operator, or add all again."""
         if len(self.federation.members) < len(self.everyone):
             network, members = self.network, self.everyone
         else:
@@ -280,14 +280,14 @@ class History:
         for agent in self.agents.values():
             await agent.adopt(self.federation)
 
-    # How it is done
+    # Helpers
 
     def draw_loss(self, arm: str) -> float:
-        """Return what an observation of an arm loses."""
+        """Return the observed loss of an arm."""
         return round(self.chance.random(), 3)
 
     def someone(self) -> tuple[str, Agent | None]:
-        """A member, and its agent if it runs."""
+        """Return a random member, and its agent if it runs."""
         name = self.chance.choice(self.federation.members)
         return name, self.agents.get(name)
 
@@ -306,12 +306,12 @@ class History:
         book, life = agent._running().book, self.lives[name]
         keep = book.add
 
-        def noted(record: TicketRecord) -> None:
+        def recorded(record: TicketRecord) -> None:
             life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
             keep(record)
 
-        # Every ticket, also one that nobody was told of: only here is its p still known.
-        book.add = noted  # type: ignore[method-assign]  # a spy
+        # Closed tickets lose their distribution, so record it here, also of unacknowledged ones.
+        book.add = recorded  # type: ignore[method-assign]  # a spy
 
     async def end(self, name: str) -> None:
         agent = self.agents.pop(name, None)
@@ -319,13 +319,13 @@ class History:
             await self.mail.transport(name).stop()
             await agent.abort()
 
-    # What must hold
+    # Invariants
 
     def check_all(self) -> None:
-        """After every event."""
+        """Check the invariants that hold after every event."""
         for task in list(self.tasks):
             if task.done() and not task.cancelled() and (error := task.exception()):
-                if not isinstance(error, StoppedError):  # by a crash, before it was told
+                if not isinstance(error, StoppedError):  # by a crash, before it returned
                     raise error
                 self.tasks.discard(task)
         for name, agent in self.agents.items():
@@ -339,14 +339,14 @@ class History:
                     check_edge(edge, there._running().ledger.edges[name])
 
     async def come_to_rest(self) -> None:
-        """Faults end, those who are away come back, and in time all is well."""
+        """End all faults, restart all agents, and check that they agree."""
         self.log.append("rest")
         self.mail.links = Links()
         for name in self.federation.members:
             if name not in self.agents:
                 await self.start(name)
         for agent in self.agents.values():
-            while not agent._running().gossips:  # first rounds, in which nothing is exchanged
+            while not agent._running().gossips:  # in first rounds without gossip
                 await agent.choose()
                 for waiting in agent.tickets:
                     with suppress(ExpiredTicketError):
@@ -355,7 +355,7 @@ class History:
         self.check_all()
         gone = self.chance.choice(list(self.agents))
         if self.chance.random() < 0.3 and self.connected_without(gone):
-            assert await self.agents.pop(gone).leave() == (), "somebody may not know who left"
+            assert await self.agents.pop(gone).leave() == (), "a neighbour may not know who left"
         for _ in range(100):
             await asyncio.sleep(10 * PERIOD)
             if self.disagreement() < self.agreement / 10:
@@ -364,7 +364,7 @@ class History:
         self.check_rest()
 
     def connected_without(self, gone: str) -> bool:
-        """Whether the others still hear of each other if one leaves."""
+        """Return whether the others are still connected if one leaves."""
         staying = [name for name in self.federation.members if name != gone]
         edges = [
             (staying.index(u), staying.index(v))
@@ -377,13 +377,13 @@ class History:
         return {name: agent._running().ledger for name, agent in self.agents.items()}
 
     def disagreement(self) -> float:
-        """The largest difference between two agents, relative to the largest value."""
+        """Return the largest difference between two agents, relative to the largest value."""
         [leaf] = next(iter(self.ledgers().values())).inputs
         values = np.array([ledger.values[leaf] for ledger in self.ledgers().values()])
         return float(np.ptp(values, axis=0).max() / max(1.0, np.abs(values).max()))
 
     def check_rest(self) -> None:
-        """When nothing happens any more."""
+        """Check the invariants of a federation at rest."""
         for agent in self.agents.values():
             for ticket in agent.tickets:
                 late = self.federation.expire_after
@@ -419,7 +419,7 @@ class History:
 
 
 def check_edge(owner: EdgeState, other: EdgeState) -> None:
-    """What must hold at any time for the two ends of an edge, if they mean the same ledger."""
+    """Check the two ends of an edge, if they have the same incarnations."""
     if (owner.incarnation, owner.neighbour_incarnation) != (
         other.neighbour_incarnation,
         other.incarnation,
@@ -433,7 +433,7 @@ def check_edge(owner: EdgeState, other: EdgeState) -> None:
 
 
 def check_member(member: AgentCore, life: Life, rounding: float = SMALL) -> None:
-    """What must hold for one agent at any time."""
+    """Check the invariants of one agent."""
     ledger = member.ledger
     for leaf, put_in in ledger.inputs.items():
         z = put_in - sum(edge.flow[leaf] for edge in ledger.edges.values())
@@ -453,7 +453,7 @@ def check_member(member: AgentCore, life: Life, rounding: float = SMALL) -> None
         isinstance(member.learner.algorithm, fb.FedExp3)
         and member.learner.algorithm.memory is not None
     ):
-        return  # what it put in is less what it forgot of others', and no sum of observations
+        return  # its inputs subtract what it forgot of the flows
     counted = np.zeros(len(ARMS))
     for ticket, record in closed.items():
         arm, p, absent = life.drawn[ticket]
@@ -461,5 +461,5 @@ def check_member(member: AgentCore, life: Life, rounding: float = SMALL) -> None
         counted[arm] += loss / p[arm]
         counted[list(absent)] += loss
     assert np.allclose(ledger.inputs["z"], counted, rtol=SMALL, atol=SMALL), (
-        "what was put in is not what was observed, once each"
+        "the inputs are not the sum of the observations"
     )

@@ -1,14 +1,18 @@
-"""Federations of agent cores, without disk, clock or network."""
+"""Federations of agent cores without disk, clock or network, and tests under a virtual clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Coroutine
 from itertools import count
-from typing import Any
+from typing import Any, ParamSpec
 
 from fedbandits.live import Federation
 from fedbandits.live.protocol.agent_core import AgentCore
 from fedbandits.live.protocol.records import SavedAgent
+from fedbandits.live.rehearsal.virtual_clock import run_virtual
+
+P = ParamSpec("P")
 
 
 def empty(life: str = "life") -> SavedAgent:
@@ -41,3 +45,13 @@ def exchange(everyone: dict[str, AgentCore]) -> None:
         for owner, report in one.reports():
             for back, flow in everyone[owner].receive(name, report):
                 assert everyone[back].receive(owner, flow) == []
+
+
+def virtually(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run an asynchronous test under the virtual clock."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_virtual(test(*args, **kwargs))
+
+    return run

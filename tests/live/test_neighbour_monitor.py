@@ -1,4 +1,4 @@
-"""An agent reports refused messages of its neighbours, and forgets reasons that are gone."""
+"""The monitor of neighbours drops the reason of a rejection once it no longer applies."""
 
 from __future__ import annotations
 
