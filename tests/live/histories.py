@@ -278,7 +278,14 @@ class History:
             await self.end(self.everyone[gone])
         self.federation = Federation(ARMS, self.weights(network), members, **self.options)
         for agent in self.agents.values():
-            await agent.adopt(self.federation)
+            self.run(self.adopt_later(agent, self.chance.random() * 5 * PERIOD))
+
+    async def adopt_later(self, agent: Agent, delay: float) -> None:
+        """Give an agent the new file after a delay; neighbours with the old file reject it."""
+        federation = self.federation
+        await asyncio.sleep(delay)
+        if agent.running and federation is self.federation:
+            await agent.adopt(federation)
 
     # Helpers
 

@@ -177,6 +177,26 @@ async def test_the_status_of_an_agent_and_its_neighbours() -> None:
 
 
 @virtually
+async def test_a_status_names_neighbours_with_another_file() -> None:
+    """The edge of two neighbours whose files agree about it continues."""
+    three = Federation(ARMS, fb.networks.path(3), gossip_period=1.0)
+    edges = fb.networks.from_edges(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    agents = await started(three, MemoryNetwork())
+    await agents[2].adopt(Federation(ARMS, edges, gossip_period=1.0))
+    await asyncio.sleep(3.0)
+    status = agents[1].status()
+    assert (status.federation_version, status.gossip_period) == (1, 1.0)
+    there = status.neighbours["agent3"]
+    assert there.refused == there.reasons["file"] > 0
+    why = "agent3 has another file of the federation: weight 0.25 there and 0.333333 here"
+    assert why in str(there.last_refusal)
+    assert agents[2].neighbours["agent2"].reasons["file"] > 0
+    assert status.neighbours["agent1"].refused == 0
+    for one in agents:
+        await one.stop()
+
+
+@virtually
 async def test_rejected_messages_are_counted() -> None:
     network = MemoryNetwork()
 

@@ -213,6 +213,13 @@ def test_a_goodbye_returns_the_flow_on_both_ends(leaves: str, other_weight: floa
     check_sum(stayer, back, [4.0, 8.0])
 
 
+def test_no_goodbye_is_sent_to_a_removed_neighbour() -> None:
+    owner, _ = pair()
+    owner.leave({OTHER: 11})
+    owner.disconnect(OTHER)
+    assert owner.goodbyes() == []
+
+
 @pytest.mark.parametrize("how", ["leave", "disconnect", "disk"])
 def test_forgotten_flow_is_not_returned(how: str) -> None:
     """Half of the first entry is forgotten in every round, nothing of the second."""

@@ -139,6 +139,7 @@ class AgentLedger:
         """Remove a neighbour and take back what flowed to it."""
         self._keep_forgetting_values(self.edges.pop(neighbour))
         self.changed_edges.add(neighbour)
+        self.unaware.discard(neighbour)
         self._update_values()
 
     def set_values(self, values: Values) -> None:
