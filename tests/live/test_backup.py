@@ -17,12 +17,7 @@ from typer.testing import CliRunner
 
 from fedbandits.cli import app
 from fedbandits.live.journal import back_up, backup, read_journal
-from fedbandits.live.journal.errors import (
-    CorruptJournalError,
-    ForeignFileError,
-    JournalError,
-    translate_errors,
-)
+from fedbandits.live.journal.errors import CorruptJournalError, JournalError, translate_errors
 
 from .journals import ROOT, opened, played_journal
 from .test_kill import Undisturbed, check_same, in_order
@@ -129,7 +124,7 @@ def test_a_failed_backup_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         (path, path, JournalError, "exists already"),
         (path, tmp_path / "no" / "copy.db", JournalError, "no folder"),
         (tmp_path / "no.db", tmp_path / "new.db", JournalError, "cannot be opened"),
-        (text, tmp_path / "new.db", ForeignFileError, "not a SQLite database"),
+        (text, tmp_path / "new.db", JournalError, "not a SQLite database"),
     ):
         with pytest.raises(error, match=why):
             back_up(source, target)

@@ -15,13 +15,7 @@ import msgspec
 import pytest
 
 from fedbandits.live.journal import Journal, read_journal
-from fedbandits.live.journal.errors import (
-    CorruptJournalError,
-    ForeignFileError,
-    JournalError,
-    NewerJournalError,
-    OtherJournalError,
-)
+from fedbandits.live.journal.errors import CorruptJournalError, JournalError
 from fedbandits.live.journal.format import (
     VERSION,
     JournalContent,
@@ -77,7 +71,7 @@ def copy(whole: Path, tmp_path: Path) -> Path:
 def test_another_identity(
     change: dict[str, object], holds: str, expected: str, whole: Path
 ) -> None:
-    error = rejected(whole, OtherJournalError, msgspec.structs.replace(identity(), **change))
+    error = rejected(whole, JournalError, msgspec.structs.replace(identity(), **change))
     assert holds in error
     assert expected in error
     assert "new one to start again" in error
@@ -86,7 +80,7 @@ def test_another_identity(
 
 
 def test_another_seed(whole: Path) -> None:
-    with pytest.raises(OtherJournalError, match=r"shop3\.db began with another seed"):
+    with pytest.raises(JournalError, match=r"shop3\.db began with another seed"):
         asyncio.run(Journal(whole).open(identity(), b"another"))
 
 
@@ -113,7 +107,7 @@ def sql(path: Path, *statements: str) -> None:
 @pytest.mark.parametrize(
     ("version", "kind", "why"),
     [
-        (VERSION + 1, NewerJournalError, f"up to version {VERSION}; install a newer fedbandits"),
+        (VERSION + 1, JournalError, f"up to version {VERSION}; install a newer fedbandits"),
         (0, CorruptJournalError, "version 0, which never existed"),
     ],
 )
@@ -125,15 +119,15 @@ def test_another_version(copy: Path, version: int, kind: type[JournalError], why
 def test_files_of_other_kinds(tmp_path: Path) -> None:
     mail = tmp_path / "mail.db"
     sql(mail, "PRAGMA application_id=7", "PRAGMA journal_mode=WAL", "CREATE TABLE mail (x)")
-    assert "another program (application 0x7)" in rejected(mail, ForeignFileError)
+    assert "another program (application 0x7)" in rejected(mail, JournalError)
     notes = tmp_path / "notes.txt"
     notes.write_text("tea, then coffee\n" * 100)
-    assert "not a SQLite database" in rejected(notes, ForeignFileError)
+    assert "not a SQLite database" in rejected(notes, JournalError)
     empty = tmp_path / "shop3.db"  # one that lost its content
     empty.touch()
     assert "is empty (0 bytes). Restore a backup" in rejected(empty, CorruptJournalError)
-    assert "is a folder" in rejected(tmp_path, ForeignFileError)
-    with pytest.raises(ForeignFileError, match="is a folder"):
+    assert "is a folder" in rejected(tmp_path, JournalError)
+    with pytest.raises(JournalError, match="is a folder"):
         read_journal(tmp_path)
     assert not tmp_path.with_name(f"{tmp_path.name}.lock").exists()
 

@@ -19,7 +19,7 @@ from fedbandits.cli.live_tables import journal_lines, status_lines
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live import Agent, Federation
 from fedbandits.live.journal import read_journal
-from fedbandits.live.journal.errors import OtherJournalError
+from fedbandits.live.journal.errors import JournalError
 from fedbandits.live.journal.summary import summary
 from fedbandits.live.operations.site import read_site
 from fedbandits.live.protocol.edge import owns
@@ -228,7 +228,7 @@ def test_another_epsilon_needs_another_journal(tmp_path: Path) -> None:
 
     asyncio.run(begun(1.0))
     for other in (2.0, None):
-        with pytest.raises(OtherJournalError, match=f"with epsilon 1.0, not {other}"):
+        with pytest.raises(JournalError, match=f"with epsilon 1.0, not {other}"):
             asyncio.run(begun(other))
     asyncio.run(begun(1.0))
 

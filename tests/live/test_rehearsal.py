@@ -65,10 +65,12 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
     "FedExp3 that forgets": fb.FedExp3(0.1, memory=40),
     "FedHedge": fb.FedHedge(),
     "GossipUCB": fb.GossipUCB(),
+    "TrackingFedExp3": fb.TrackingFedExp3(0.1),
 }
 
 
-CASES: dict[str, tuple[fb.problems.Problem, AnyAlgorithm, fb.Gossip]] = {
+Case = tuple[fb.problems.Problem, AnyAlgorithm, fb.Gossip]
+CASES: dict[str, Case] = {
     f"{algorithm} on a {network}": (
         fb.problems.heterogeneous(graph.agents, 5, 300, seed=2),
         ALGORITHMS[algorithm],
@@ -76,7 +78,8 @@ CASES: dict[str, tuple[fb.problems.Problem, AnyAlgorithm, fb.Gossip]] = {
     )
     for algorithm in ALGORITHMS
     for network, graph in NETWORKS.items()
-} | {
+}
+CASES |= {
     f"{rule} weights": (
         fb.problems.heterogeneous(7, 5, 300, seed=2),
         fb.FedExp3(0.1),
@@ -89,18 +92,15 @@ CASES["defaults on the paper's losses"] = (
     fb.FedExp3(),
     fb.gossip.max_degree(NETWORKS["grid"]),
 )
-BRIEF: dict[str, tuple[fb.problems.Problem, AnyAlgorithm, fb.Gossip]] = {
-    name: (
+BRIEF: dict[str, Case] = {
+    f"{name}, briefly": (
         fb.problems.heterogeneous(4, 3, 30, seed=2),
         algorithm,
         fb.gossip.metropolis(fb.networks.path(4)),
     )
-    for name, algorithm in {
-        "one memory": fb.FedExp3(0.1, memory=7),
-        "several memories": fb.TrackingFedExp3(0.1),
-        "no memory": fb.FedExp3(0.1),
-    }.items()
-} | {
+    for name, algorithm in ALGORITHMS.items()
+}
+BRIEF |= {
     f"limit {limit}": (
         fb.problems.heterogeneous(5, 3, 60, seed=2),
         fb.FedExp3(0.1),
@@ -383,8 +383,9 @@ def test_impossible_rehearsals_are_rejected(
     arguments: dict[str, Any], error: type[Exception], why: str
 ) -> None:
     problem, federation = game()
+    given: dict[str, Any] = {"problem": problem, "federation": federation} | arguments
     with pytest.raises(error, match=why):
-        rehearse(**{"problem": problem, "federation": federation} | arguments)
+        rehearse(**given)
 
 
 # Lost messages

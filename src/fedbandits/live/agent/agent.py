@@ -187,7 +187,7 @@ class Agent:
 
     @property
     def running(self) -> bool:
-        """Whether the agent was started and its store works."""
+        """True after a start, while the store works."""
         return self._commit is not None and self.failure is None
 
     @property
@@ -343,7 +343,7 @@ class Agent:
     async def leave(self, patience: float = 5.0) -> tuple[str, ...]:
         """Say goodbye to the neighbours, return all flow, and stop.
 
-        The averages of the remaining agents are then those of their own inputs. The agent keeps its
+        The averages of the remaining agents then contain only their inputs. The agent keeps its
         estimates and may come back.
 
         Args:
@@ -377,7 +377,7 @@ class Agent:
         await self._saved()
 
     async def abort(self) -> None:
-        """Stop at once, as a crash does. Unsaved changes are lost; nobody has learned of them."""
+        """Stop at once, as a crash does. Unsaved changes are lost, before any acknowledgement."""
         self._core = None
         if self._gossiping is not None:
             self._gossiping.cancel()
@@ -397,14 +397,6 @@ class Agent:
         core.expire(self._now())
         assert self._commit is not None
         self._commit.post(core.repeats() if again else core.reports())
-
-    def hold(self) -> None:
-        """Exchange the present estimates until `release`, for `rehearse(..., lockstep=True)`."""
-        self._running().ledger.hold()
-
-    def release(self) -> None:
-        """Exchange current estimates again."""
-        self._running().ledger.release()
 
     async def _release(self) -> None:
         """Stop the transport, the tasks and the store, even if one of them fails."""

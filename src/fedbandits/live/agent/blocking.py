@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class BlockingAgent:
-    """An agent in a thread of its own, from `with agent as shop:`. Any thread may call it.
+    """An agent in a separate thread, from `with agent as shop:`. Any thread may call it.
 
     Args:
         agent: the agent, which runs until `stop`.

@@ -16,18 +16,6 @@ class JournalError(ValueError):
     """A journal that cannot be used."""
 
 
-class ForeignFileError(JournalError):
-    """A file that is not a journal."""
-
-
-class NewerJournalError(JournalError):
-    """A journal that a newer version of this library wrote."""
-
-
-class OtherJournalError(JournalError):
-    """A journal of another agent, algorithm or seed, or with other arms."""
-
-
 class CorruptJournalError(JournalError):
     """A damaged journal."""
 
@@ -90,9 +78,9 @@ def missing_log(path: Path, log: str, rounds: int, observed: int) -> MissingLogE
     )
 
 
-def foreign(path: Path, what: str) -> ForeignFileError:
+def foreign(path: Path, what: str) -> JournalError:
     """Return the error for a file of another kind."""
-    return ForeignFileError(
+    return JournalError(
         f"{path} is {what}, not the journal of an agent, and was not touched; give the agent "
         "another file, or restore a backup if its journal was here"
     )

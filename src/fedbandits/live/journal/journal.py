@@ -28,7 +28,6 @@ from . import format as form
 from .errors import (
     InUseError,
     JournalError,
-    OtherJournalError,
     WriteError,
     corrupt,
     foreign,
@@ -224,7 +223,7 @@ def _locked(path: Path) -> filelock.BaseFileLock:
             if content.holder is not None:
                 holder += f" in process {content.holder}"
         raise InUseError(
-            f"{path} is in use by {holder}; stop that one, or give this agent a file of its own "
+            f"{path} is in use by {holder}; stop that one, or give this agent another file "
             f"(`fedbandits live show {path}` reads it meanwhile)"
         ) from None
     Path(lock.lock_file).chmod(0o600)  # earlier versions let every user read it
@@ -241,12 +240,12 @@ def _check_same(
             hint = ""
             if what == "algorithm":  # the agent may use a default that has changed
                 hint = "to continue, write the journal's into the federation's file; or "
-            raise OtherJournalError(
+            raise JournalError(
                 f"{path} is a journal with {what} {_shown(holds)}, not {_shown(expected)}; {hint}"
                 "give the agent its own file, or a new one to start again"
             )
     if seed is not None and seed != content.saved.seed:
-        raise OtherJournalError(
+        raise JournalError(
             f"{path} began with another seed; leave the seed out to continue, or give a new file "
             "to start again"
         )

@@ -20,7 +20,6 @@ from fedbandits.live.protocol.records import EdgeRecord, SavedAgent, StateRecord
 from .errors import (
     CorruptJournalError,
     JournalError,
-    NewerJournalError,
     corrupt,
     foreign,
     missing_log,
@@ -139,7 +138,7 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
     if application != APPLICATION:
         raise foreign(path, f"a SQLite database of another program (application {application:#x})")
     if version > VERSION:
-        raise NewerJournalError(
+        raise JournalError(
             f"{path} is a journal of version {version}, and this fedbandits reads up to version "
             f"{VERSION}; install a newer fedbandits, or give the agent another file"
         )

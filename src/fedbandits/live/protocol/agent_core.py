@@ -219,7 +219,7 @@ class AgentCore:
 
     @property
     def gossips(self) -> bool:
-        """Whether averages may move. False in first rounds that overwrite received values."""
+        """False in first rounds that overwrite received values, while no average may move."""
         if not self._gossips:
             first = self.learner.algorithm.rounds_before_gossip(len(self.arms))
             waiting = any(record.round <= first for record in self.book.open.values())

@@ -41,7 +41,7 @@ class Learner:
 
     @property
     def full_information(self) -> bool:
-        """Whether the algorithm learns from the losses of all arms."""
+        """True if the algorithm learns from the losses of all arms."""
         return self.algorithm.feedback == "full"
 
     def distribution(self, t: int) -> Vector:

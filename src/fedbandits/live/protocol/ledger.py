@@ -1,6 +1,6 @@
 """The average over all agents, kept with neighbours although links lose and repeat messages.
 
-For every average leaf an agent v holds its inputs I_v, the sum of its own contributions, and for
+For every average leaf an agent v holds its inputs I_v, the sum of all its contributions, and for
 each neighbour u a flow f_vu, the total that has flowed out to u. The value of the leaf at v is
 z_v = I_v - Σ_u f_vu. Without pending messages f_vu = -f_uv, so Σ_v z_v = Σ_v I_v, even if messages
 were lost.
@@ -100,7 +100,7 @@ class AgentLedger:
         self.changed_edges: set[str] = set()
         """Neighbours whose edges differ from the journal. The caller that saves clears it."""
         self.inputs_changed = False
-        """Whether flows became inputs since the last save. The caller that saves clears it."""
+        """True if flows became inputs since the last save. The caller that saves clears it."""
         self.values: dict[str, Vector] = {}
         """z and the maxima; a new object after every change."""
         self.unaware: set[str] = set()

@@ -26,7 +26,7 @@ class NoisyBits:
     Args:
         epsilon: ε per round for the losses of this agent (event level), even if all others collude;
             arms are public. Finite.
-        draw: returns a whole number of 64 random bits, which nobody may predict or repeat.
+        draw: returns a whole number of 64 random bits, which no attacker can predict.
 
     Example:
         >>> NoisyBits(1.0, draw=lambda bits: 2**63).bit(1.0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedbandits.common.checks import did_you_mean
 
-from .memory import Links, Partition
+from .memory import Links
 
 
 class Away(NamedTuple):
@@ -44,7 +44,7 @@ class ClockJump(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Faults:
+class Faults(Links):
     """The faults of a rehearsed federation. A round takes a second.
 
     Args:
@@ -62,23 +62,13 @@ class Faults:
         200
     """
 
-    loss: float = 0.0
-    delay: tuple[float, float] = (0.0, 0.0)
-    repeat: float = 0.0
-    one_way: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    partitions: Sequence[Partition] = ()
     away: Sequence[Away] = ()
     clock_jumps: Sequence[ClockJump] = ()
 
     def __post_init__(self) -> None:
-        _ = self.links  # validates them
+        super().__post_init__()
         for name in ("partitions", "away", "clock_jumps"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-
-    @property
-    def links(self) -> Links:
-        """The faults of messages."""
-        return Links(self.loss, self.delay, self.repeat, self.one_way, tuple(self.partitions))
 
     def __bool__(self) -> bool:
         return self != Faults()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class Links:
     delay: tuple[float, float] = (0.0, 0.0)
     repeat: float = 0.0
     one_way: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    partitions: tuple[Partition, ...] = ()
+    partitions: Sequence[Partition] = ()
 
     def __post_init__(self) -> None:
         checks.unit_interval(self.loss, "loss")

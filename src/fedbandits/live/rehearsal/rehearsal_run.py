@@ -133,7 +133,7 @@ class _RunningFederation:
         self.run = run
         problem, members = run.problem, run.federation.members
         self.losses = _LossBlocks(problem, run.honest)
-        self.network = MemoryNetwork(run.faults.links, run.chance("network").getrandbits(64))
+        self.network = MemoryNetwork(run.faults, run.chance("network").getrandbits(64))
         self.stores = [MemoryStore(run.chance(name, "disk")) for name in members]
         self.agents: list[Agent | None] = [None] * len(members)
         self.arms = {arm: i for i, arm in enumerate(run.federation.arms)}
@@ -259,7 +259,7 @@ class _RunningFederation:
             self.rounds = [t] * len(agents)
             tickets = [await self.choose(v, t, agent) for v, agent in enumerate(agents)]
             for agent in agents:
-                agent.hold()
+                agent._running().ledger.hold()
             for agent in agents:
                 agent.report()
             # Without faults nothing takes time: all messages are answered at the next instant.
@@ -267,7 +267,7 @@ class _RunningFederation:
             assert self.network.pending_messages == 0
             for v, agent in enumerate(agents):
                 await self.observe(v, t, agent, tickets[v])
-                agent.release()
+                agent._running().ledger.release()
 
     async def choose(self, v: int, t: int, agent: Agent) -> Ticket:
         """Let agent v choose in round t, and record its action."""
