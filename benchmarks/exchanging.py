@@ -24,7 +24,7 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import fedbandits as fb
-from fedbandits.live.federation.definition import Federation
+from fedbandits.live.federation.federation import Federation
 from fedbandits.live.protocol.ledger import owns
 from fedbandits.live.protocol.messages import Flow, Report, Terms, encode
 from fedbandits.live.transport.interface import Receive, Transport

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedbandits.live.federation import keys
+from fedbandits.live.federation import certificates, keys
 from fedbandits.live.transport.interface import Receive, Transport
-from fedbandits.live.transport.tls import SILENCE, TlsTransport
+from fedbandits.live.transport.tls_transport import SILENCE, TlsTransport
 
 WAIT = 30.0
 """Seconds after which what should happen has not."""
@@ -112,7 +112,7 @@ def keep(heard: list[tuple[str, bytes]]) -> Receive:
 def credentials(folder: Path, name: str, place: Path, **options: Any) -> Path:
     """A certificate of `name` that differs from the true one in the folder of all keys."""
     authority = options.pop("authority", None) or keys.read_authority(folder)
-    pair = keys.make_member(authority, name, **options)
+    pair = certificates.make_member(authority, name, **options)
     place.mkdir()
     (place / "ca.pem").write_bytes((folder / "ca.pem").read_bytes())
     (place / "cert.pem").write_bytes(pair.certificate)

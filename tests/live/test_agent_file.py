@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.federation.file_schemas import agent_schema
+from fedbandits.live.operations.agent_file import agent_schema
 from fedbandits.live.operations.site import read_site
 from tests.accepted import faults
 

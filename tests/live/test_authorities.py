@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fedbandits.live.federation import keys
-from fedbandits.live.federation.keys import KeysError
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.federation import certificates, keys
+from fedbandits.live.federation.certificates import KeysError
+from fedbandits.live.operations.local_cluster import reserved_ports
 from fedbandits.live.transport.certificate_expiry import ExpiryWatch
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 from .links import WAIT, Names, Path3, client, credentials, handshake, keep, play, until
 
@@ -28,7 +28,7 @@ FILES = ("ca.pem", "cert.pem", "key.pem")
 def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys in "old", and keys of another authority in "new"."""
     keys.write_keys(Names(tuple("abcd")), tmp_path / "new")
-    with held_ports(4) as ports:
+    with reserved_ports(4) as ports:
         yield Path3(tmp_path / "old", ports)
 
 
@@ -153,7 +153,7 @@ class TestLinks:
             await until(lambda: b.counts["untrusted"] > cut)  # c opens the link again
             assert b.linked == frozenset()
             assert "no authority in ca.pem has signed its certificate" in (b.last_refusal or "")
-            await until(lambda: "before a word" in (c.obstacle("b") or ""))
+            await until(lambda: "before the first message" in (c.obstacle("b") or ""))
             replace(path, "b", "cert.pem", "key.pem")
             replace(path, "c", *FILES)
             await path.hears("b", "c", b"after")
@@ -187,13 +187,13 @@ class TestFiles:
             member = path.folder.parent / name / "b"
             (member / "ca.pem").write_bytes(authorities(path, *names))
             keys.check_member(member, "b")
-        (path.folder / "b" / "ca.pem").write_bytes(keys.make_authority().certificate)
+        (path.folder / "b" / "ca.pem").write_bytes(certificates.make_authority().certificate)
         with pytest.raises(KeysError, match=r"cert\.pem is not signed by an authority in ca\.pem"):
             keys.check_member(path.folder / "b", "b")
 
     def test_one_that_expired_does_no_harm_to_the_others(self, path: Path3) -> None:
         past = datetime.now(UTC) - timedelta(days=4000)
-        old = keys.make_authority(now=past).certificate
+        old = certificates.make_authority(now=past).certificate
         (path.folder / "b" / "ca.pem").write_bytes(old + authorities(path, "old"))
         keys.check_member(path.folder / "b", "b")
 
@@ -201,14 +201,14 @@ class TestFiles:
     def test_the_expiry_is_that_of_the_authority_that_signed(
         self, path: Path3, names: tuple[str, str]
     ) -> None:
-        short = keys.make_authority(days=50)
-        pair = keys.make_member(short, "b", days=40)
+        short = certificates.make_authority(days=50)
+        pair = certificates.make_member(short, "b", days=40)
         site = path.folder / "b"
         (site / "cert.pem").write_bytes(pair.certificate)
         (site / "key.pem").write_bytes(pair.key)
         files = {"old": short.certificate, "new": authorities(path, "new")}
         (site / "ca.pem").write_bytes(b"".join(files[name] for name in names))
-        found = ExpiryWatch(site, "b").look(0.0)
+        found = ExpiryWatch(site, "b").check(0.0)
         assert found is not None
         days = (found.authority - datetime.now(UTC).timestamp()) / 86_400
         assert days == pytest.approx(50, abs=1)
@@ -219,7 +219,7 @@ class TestFiles:
     ) -> None:
         (path.folder / "ca.pem").write_bytes(authorities(path, *names))
         keys.renew(path.folder, "b")
-        certificate = keys.read_certificate(path.folder / "b" / "cert.pem")
+        certificate = certificates.read_certificate(path.folder / "b" / "cert.pem")
         [old] = x509.load_pem_x509_certificates(authorities(path, "new"))
         [own] = x509.load_pem_x509_certificates((path.folder / "b" / "ca.pem").read_bytes())
         certificate.verify_directly_issued_by(own)
@@ -247,6 +247,6 @@ def test_no_link_is_resumed_from_an_earlier_session(path: Path3) -> None:
             return found
 
         assert await asyncio.to_thread(talk) == [False] * 4
-        assert isinstance(path.transports["b"]._server, ssl.SSLContext)
+        assert isinstance(path.transports["b"].credentials.server, ssl.SSLContext)
 
     play(path, work)

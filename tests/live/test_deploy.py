@@ -20,16 +20,15 @@ import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.live import Agent, Federation
 from fedbandits.live.agent import inbox
-from fedbandits.live.federation import file as federation_file
+from fedbandits.live.federation import federation_file
 from fedbandits.live.operations.site import read_site
 from fedbandits.live.protocol import ticket_book
 from fedbandits.live.rehearsal.memory import MemoryNetwork, MemoryStore
-from fedbandits.live.service import answers, guard, patience
-from fedbandits.live.service.events import Events
+from fedbandits.live.service import bodies, connection, guard
+from fedbandits.live.service.events import EventStream
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.transport import link
-from fedbandits.live.transport import listener as door
-from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport import link, listener
+from fedbandits.live.transport import tls_transport as tls_transport
 from fedbandits.live.transport.certificate_expiry import Expiries
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +49,7 @@ def told() -> set[str]:
             transport.counts = {"sent": 1}  # type: ignore[attr-defined]  # a stand-in
             agent.expiries = Expiries(1.0, 2.0)
             metrics = Metrics(agent, "tea")
-            metrics.events = Events(agent)
+            metrics.events = EventStream(agent.status)
             metrics.request("/v1/choose", 200, 0.01)
             metrics.cut("slow")
             return metrics.text().decode()
@@ -206,14 +205,14 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
         ("a message between neighbours", [link.MOST_BYTES]),
         ("messages of one neighbour", [inbox.MOST_PER_SECOND]),
         ("messages that are taken off one link", [link.MOST_TAKEN, link.MOST_TAKEN_BYTES]),
-        ("handshakes at once", [door.MOST_HANDSHAKES]),
+        ("handshakes at once", [listener.MOST_HANDSHAKES]),
         ("seconds for a handshake", [int(tls_transport.HANDSHAKE)]),
         ("seconds for a link", [int(tls_transport.CONNECT)]),
-        ("the body of a request", [answers.BODY_BYTES]),
+        ("the body of a request", [bodies.BODY_BYTES]),
         ("requests a second with the token", list(guard.WITH_TOKEN)),
         ("requests a second without it", list(guard.WITHOUT)),
-        ("connections at once", [patience.CONNECTIONS]),
-        ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
+        ("connections at once", [connection.CONNECTIONS]),
+        ("seconds for a request", [int(connection.REQUEST_SECONDS)]),
         ("closed tickets and events", [ticket_book.REMEMBERED]),
         ("agents of a `[network]`", [federation_file.MOST_AGENTS]),
         ("smallest `gossip_period`", [int(1000 * federation_file.SHORTEST_PERIOD)]),

@@ -15,7 +15,7 @@ import pytest
 
 from fedbandits.cli.live_tables import status_lines
 from fedbandits.live import Agent, Federation, MemoryStore
-from fedbandits.live.federation.keys import make_authority, make_member, read_certificate
+from fedbandits.live.federation.certificates import make_authority, make_member, read_certificate
 from fedbandits.live.operations.agent_file import ServiceSection
 from fedbandits.live.operations.client import Client
 from fedbandits.live.operations.site import Site, run_site
@@ -55,7 +55,7 @@ def test_a_warning_a_day_in_the_last_month(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     watch = ExpiryWatch(keys(tmp_path / "a", member=100), "a")
-    found = watch.look(0.0)
+    found = watch.check(0.0)
     assert found is not None
     assert (
         found.member
@@ -65,23 +65,23 @@ def test_a_warning_a_day_in_the_last_month(
         found.authority
         == read_certificate(tmp_path / "a" / "ca.pem").not_valid_after_utc.timestamp()
     )
-    watch.look(found.member - 30 * DAY - 1)
+    watch.check(found.member - 30 * DAY - 1)
     assert said(caplog) == []
     for second in range(5):
-        watch.look(found.member - 30 * DAY + 1 + second)
+        watch.check(found.member - 30 * DAY + 1 + second)
     [line] = said(caplog)
     assert re.search(r"a: its certificate expires on \d{4}-\d\d-\d\d, in 30 days; renew it", line)
     for hour in range(1, 72):
-        watch.look(found.member - 30 * DAY + 1 + 3600 * hour)
+        watch.check(found.member - 30 * DAY + 1 + 3600 * hour)
     assert len(said(caplog)) == 2
-    watch.look(found.member + 1)
+    watch.check(found.member + 1)
     [line] = said(caplog)
     assert "its certificate expired on" in line
 
 
 def test_the_authority_is_warned_of_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     watch = ExpiryWatch(keys(tmp_path / "a", member=365, authority=20.4), "a")
-    watch.look(time.time())
+    watch.check(time.time())
     [line] = said(caplog)
     assert re.search("the certificate of the authority expires on .* in 20 days; make a new", line)
 
@@ -89,22 +89,22 @@ def test_the_authority_is_warned_of_too(tmp_path: Path, caplog: pytest.LogCaptur
 def test_a_renewed_certificate_is_seen_and_one_that_does_not_fit_is_not(tmp_path: Path) -> None:
     folder = keys(tmp_path / "a", member=10)
     watch = ExpiryWatch(folder, "a")
-    before = watch.look(0.0)
+    before = watch.check(0.0)
     keys(folder, member=300, name="b")  # another's: the agent goes on with its own
-    assert watch.look(1.0) == before
+    assert watch.check(1.0) == before
     (folder / "cert.pem").write_text("nonsense")
-    assert watch.look(2.0) == before
+    assert watch.check(2.0) == before
     keys(folder, member=200)
-    now = watch.look(3.0)
+    now = watch.check(3.0)
     assert before is not None
     assert now is not None
     assert now.member - before.member == pytest.approx(190 * DAY, abs=100)
     (folder / "key.pem").unlink()
-    assert watch.look(4.0) == now
+    assert watch.check(4.0) == now
 
 
 def test_without_certificates_nothing_is_known(tmp_path: Path) -> None:
-    assert ExpiryWatch(tmp_path, "a").look(0.0) is None
+    assert ExpiryWatch(tmp_path, "a").check(0.0) is None
 
 
 def test_a_site_tells_when_its_certificates_expire(

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli.commands import app
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.operations.local_cluster import demo_losses, start
+from fedbandits.live.federation.demo import demo_losses
+from fedbandits.live.operations.local_cluster import start_member
 from tests.own_things import imported_for_a_while
 
 MODULE = """
@@ -196,7 +197,7 @@ def test_members_of_a_demonstration_import_nothing_from_the_current_folder(
         f"from pathlib import Path; Path({str(folder / 'struck')!r}).touch()"
     )
     monkeypatch.chdir(folder)
-    member = start("north", "http://127.0.0.1:1", folder)  # whose file is not there
+    member = start_member("north", "http://127.0.0.1:1", folder)  # whose file is not there
     assert member.process.wait(60) != 0
     assert "no configuration file at" in (folder / "north.log").read_text()
     nothing_ran(folder)

@@ -15,8 +15,8 @@ import pytest
 from cryptography import x509
 
 import fedbandits as fb
-from fedbandits.live.federation import keys
-from fedbandits.live.federation.keys import KeysError
+from fedbandits.live.federation import certificates, keys
+from fedbandits.live.federation.certificates import KeysError
 
 SHOPS = fb.live.Federation(
     ["tea", "coffee"], fb.networks.path(3), members=["north", "centre", "south"]
@@ -52,9 +52,8 @@ def test_only_the_owner_reads_keys(folder: Path) -> None:
 
 
 def test_a_certificate_names_its_member_and_its_hosts(folder: Path) -> None:
-    certificate = keys.read_certificate(folder / "south" / "cert.pem")
-    [name] = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    assert keys.member_named(str(name.value)) == "south"
+    certificate = certificates.read_certificate(folder / "south" / "cert.pem")
+    assert certificates.holder_of(certificate) == "south"
     alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     assert [str(each.value) for each in alternatives.value] == [
         "south",
@@ -68,14 +67,14 @@ def test_a_certificate_names_its_member_and_its_hosts(folder: Path) -> None:
 
 def test_no_public_authority_certifies_the_name_of_a_member() -> None:
     # They certify names of hosts and addresses, and an @ is in neither.
-    assert not keys._HOST.fullmatch(keys.common_name("south.example.org"))
+    assert not certificates._HOST.fullmatch(certificates.common_name("south.example.org"))
 
 
 def test_a_name_that_is_no_host_is_certified_all_the_same(tmp_path: Path) -> None:
-    authority = keys.make_authority()
-    pair = keys.make_member(authority, "a..b-", ["127.0.0.1"])
+    authority = certificates.make_authority()
+    pair = certificates.make_member(authority, "a..b-", ["127.0.0.1"])
     certificate = x509.load_pem_x509_certificate(pair.certificate)
-    assert keys._hosts_of(certificate) == ["127.0.0.1"]
+    assert certificates.hosts_of(certificate) == ["127.0.0.1"]
 
 
 def test_they_are_good_for_tls(folder: Path) -> None:
@@ -104,9 +103,9 @@ def test_they_are_good_for_tls(folder: Path) -> None:
 
 
 def test_expiry(folder: Path) -> None:
-    left = keys.read_certificate(folder / "north" / "cert.pem").not_valid_after_utc - datetime.now(
-        UTC
-    )
+    left = certificates.read_certificate(
+        folder / "north" / "cert.pem"
+    ).not_valid_after_utc - datetime.now(UTC)
     assert timedelta(days=364) < left < timedelta(days=366)
 
 
@@ -116,31 +115,36 @@ def test_renewal_keeps_the_key_the_hosts_and_the_authority(folder: Path) -> None
     changed = [path for path, content in before.items() if path.read_bytes() != content]
     assert changed == [folder / "south" / "cert.pem"]
     keys.check_member(folder / "south", "south")
-    new = keys.read_certificate(changed[0])
-    assert keys._hosts_of(new) == ["south", "south.example.org", "192.0.2.7"]
+    new = certificates.read_certificate(changed[0])
+    assert certificates.hosts_of(new) == ["south", "south.example.org", "192.0.2.7"]
     assert new.not_valid_after_utc - datetime.now(UTC) > timedelta(days=699)
 
 
 def test_renewal_needs_no_private_key_of_the_member(folder: Path) -> None:
     (folder / "south" / "key.pem").unlink()
     keys.renew(folder, "south", hosts=["south.example.net"])
-    new = keys.read_certificate(folder / "south" / "cert.pem")
-    assert keys._hosts_of(new) == ["south", "south.example.org", "192.0.2.7", "south.example.net"]
+    new = certificates.read_certificate(folder / "south" / "cert.pem")
+    assert certificates.hosts_of(new) == [
+        "south",
+        "south.example.org",
+        "192.0.2.7",
+        "south.example.net",
+    ]
 
 
 def test_a_member_is_added_by_the_same_authority(folder: Path) -> None:
     keys.add_member(folder, "west")
     keys.check_member(folder / "west", "west")
-    with pytest.raises(KeysError, match=r"west.*is there already"):
+    with pytest.raises(KeysError, match=r"west.*exists already"):
         keys.add_member(folder, "west")
 
 
 def test_keys_are_not_overwritten_unless_asked(folder: Path) -> None:
     before = (folder / "ca.key").read_bytes()
-    with pytest.raises(KeysError, match=r"ca\.key is there already"):
+    with pytest.raises(KeysError, match=r"ca\.key exists already"):
         keys.write_keys(SHOPS, folder)
     (folder / "ca.key").unlink()
-    with pytest.raises(KeysError, match=r"north.key\.pem is there already"):
+    with pytest.raises(KeysError, match=r"north.key\.pem exists already"):
         keys.write_keys(SHOPS, folder)
     keys.write_keys(SHOPS, folder, overwrite=True)
     assert (folder / "ca.key").read_bytes() != before
@@ -169,23 +173,23 @@ def test_hosts_of_nobody_are_refused(tmp_path: Path) -> None:
 
 
 def test_names_and_times_that_cannot_be_certified() -> None:
-    authority = keys.make_authority()
+    authority = certificates.make_authority()
     with pytest.raises(KeysError, match="1 to 63 letters"):
-        keys.make_member(authority, "x" * 64)
-    keys.make_member(authority, "x" * 63)
-    with pytest.raises(KeysError, match="some days, not 0"):
-        keys.make_member(authority, "x", days=0)
-    other = keys.make_authority()
+        certificates.make_member(authority, "x" * 64)
+    certificates.make_member(authority, "x" * 63)
+    with pytest.raises(KeysError, match="more than 0 days, not 0"):
+        certificates.make_member(authority, "x", days=0)
+    other = certificates.make_authority()
     with pytest.raises(KeysError, match=r"not the key of a certificate in ca\.pem"):
-        keys.make_member(keys.Pair(authority.certificate, other.key), "x")
+        certificates.make_member(certificates.CertifiedKey(authority.certificate, other.key), "x")
 
 
 def test_a_stamp_changes_with_the_owner_and_the_rights(folder: Path) -> None:
     """A renewed certificate that its agent may not read yet is taken when it may."""
-    before = keys.stamp(folder / "north")
+    before = keys.file_states(folder / "north")
     time.sleep(0.05)  # file systems count in milliseconds
     (folder / "north" / "cert.pem").chmod(0o640)
-    assert keys.stamp(folder / "north") != before
+    assert keys.file_states(folder / "north") != before
 
 
 class TestAFolderThatLetsNobodyIn:
@@ -197,7 +201,7 @@ class TestAFolderThatLetsNobodyIn:
             keys.check_member(folder / "north", "north")
 
     def test_of_another_member(self, folder: Path) -> None:
-        with pytest.raises(KeysError, match=r"'south''s certificate, not 'north''s"):
+        with pytest.raises(KeysError, match=r"a certificate of 'south', not of 'north'"):
             keys.check_member(folder / "south", "north")
 
     def test_the_key_of_another(self, folder: Path) -> None:
@@ -206,12 +210,12 @@ class TestAFolderThatLetsNobodyIn:
             keys.check_member(folder / "north", "north")
 
     def test_of_another_authority(self, folder: Path) -> None:
-        (folder / "north" / "ca.pem").write_bytes(keys.make_authority().certificate)
+        (folder / "north" / "ca.pem").write_bytes(certificates.make_authority().certificate)
         with pytest.raises(KeysError, match=r"not signed by an authority in ca\.pem"):
             keys.check_member(folder / "north", "north")
 
     def test_expired(self, folder: Path) -> None:
-        old = keys.make_member(
+        old = certificates.make_member(
             keys.read_authority(folder), "north", now=datetime.now(UTC) - timedelta(days=400)
         )
         (folder / "north" / "cert.pem").write_bytes(old.certificate)
@@ -222,7 +226,7 @@ class TestAFolderThatLetsNobodyIn:
     def test_not_yet_valid(self, folder: Path) -> None:
         """As after a clock that was reset, or a certificate that was made ahead of time."""
         later = datetime.now(UTC) + timedelta(days=2)
-        early = keys.make_member(keys.read_authority(folder), "north", now=later)
+        early = certificates.make_member(keys.read_authority(folder), "north", now=later)
         (folder / "north" / "cert.pem").write_bytes(early.certificate)
         (folder / "north" / "key.pem").write_bytes(early.key)
         day = r"20\d\d-\d\d-\d\d \d\d:\d\d UTC"
@@ -232,8 +236,8 @@ class TestAFolderThatLetsNobodyIn:
 
     def test_of_an_authority_that_expired(self, folder: Path) -> None:
         past = datetime.now(UTC) - timedelta(days=4000)
-        old = keys.make_authority(now=past)
-        member = keys.make_member(old, "north")
+        old = certificates.make_authority(now=past)
+        member = certificates.make_member(old, "north")
         for file, content in (("ca.pem", old.certificate), ("cert.pem", member.certificate)):
             (folder / "north" / file).write_bytes(content)
         (folder / "north" / "key.pem").write_bytes(member.key)
@@ -247,7 +251,7 @@ class TestAFolderThatLetsNobodyIn:
         p256 = bytes.fromhex("06082a8648ce3d030107")
         other = base64.b64encode(key.replace(p256, p256[:-1] + b"\x7f")).decode()
         file.write_text(f"-----BEGIN PRIVATE KEY-----\n{other}\n-----END PRIVATE KEY-----\n")
-        with pytest.raises(KeysError, match=r"key\.pem .* of a kind that is not known"):
+        with pytest.raises(KeysError, match=r"key\.pem .* of an unknown kind"):
             keys.check_member(folder / "north", "north")
 
     @pytest.mark.parametrize("file", ["ca.pem", "cert.pem", "key.pem"])

@@ -14,7 +14,7 @@ from fedbandits.common import log_limit
 from fedbandits.common.log_limit import FIRST_SECONDS, LONGEST_SECONDS, MOST_CAUSES, WarningLimit
 from fedbandits.live.agent.neighbours import Hearing
 from fedbandits.live.protocol.messages import RefusedError
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 
 class Clock:

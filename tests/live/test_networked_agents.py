@@ -13,10 +13,10 @@ import pytest
 import fedbandits as fb
 from fedbandits.live import Agent, Federation
 from fedbandits.live.federation import keys
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.operations.local_cluster import reserved_ports
 from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.transport.interface import Receive, Transport
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 from .links import until
 
@@ -42,7 +42,7 @@ class Recording:
 
 @pytest.fixture
 def ports() -> Iterator[list[int]]:
-    with held_ports(3) as found:
+    with reserved_ports(3) as found:
         yield found
 
 

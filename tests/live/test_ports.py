@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.operations.local_cluster import reserved_ports
 
 
 def test_whoever_is_meant_gets_it_again_and_again() -> None:
-    with held_ports(3) as ports:
+    with reserved_ports(3) as ports:
         assert len(set(ports)) == 3
         for port in [*ports, *ports]:  # also one who was killed, and comes back
             with (
@@ -28,7 +28,7 @@ def test_whoever_is_meant_gets_it_again_and_again() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a bound port is nobody else's there")
 def test_nobody_else_gets_it_until_the_end() -> None:
-    with held_ports(1) as [port], socket.socket() as other:
+    with reserved_ports(1) as [port], socket.socket() as other:
         with pytest.raises(OSError, match="in use") as refused:
             other.bind(("127.0.0.1", port))
         assert refused.value.errno == errno.EADDRINUSE

@@ -18,12 +18,12 @@ from unittest.mock import Mock
 import pytest
 
 from fedbandits.live.agent.inbox import MOST_PER_SECOND, Inbox
-from fedbandits.live.federation import keys
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.federation import certificates
+from fedbandits.live.operations.local_cluster import reserved_ports
 from fedbandits.live.transport import link as tls_link
-from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport import tls_transport as tls_transport
 from fedbandits.live.transport.listener import MOST_HANDSHAKES
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 from .links import (
     WAIT,
@@ -44,14 +44,14 @@ from .links import (
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys."""
-    with held_ports(4) as ports:
+    with reserved_ports(4) as ports:
         yield Path3(tmp_path, ports)
 
 
 def handshakes(transport: TlsTransport) -> int:
     """That are under way."""
-    assert transport._door is not None
-    return len(transport._door.handshakes)
+    assert transport._listener is not None
+    return len(transport._listener.handshakes)
 
 
 class TestNobodyElse:
@@ -86,7 +86,9 @@ class TestNobodyElse:
         self.refused(path, None, "peer did not return a certificate", "refused")
 
     def test_another_authority(self, path: Path3) -> None:
-        own = credentials(path.folder, "a", path.folder / "other", authority=keys.make_authority())
+        own = credentials(
+            path.folder, "a", path.folder / "other", authority=certificates.make_authority()
+        )
         self.refused(path, own, "certificate verify failed", "refused")
 
     def test_an_expired_one(self, path: Path3) -> None:
@@ -231,7 +233,7 @@ class TestNobodyElse:
             own = path.folder / impostor
             if impostor == "another authority":
                 own = credentials(
-                    path.folder, "a", path.folder / "other", authority=keys.make_authority()
+                    path.folder, "a", path.folder / "other", authority=certificates.make_authority()
                 )
 
             def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -302,7 +304,7 @@ class TestTooMuch:
             assert b.counts["received"] == 5
             reading.pause_reading.assert_called_once()
             reading.resume_reading.assert_not_called()
-            link._go_on()
+            link._resume()
             assert b.counts["received"] == 6
             reading.resume_reading.assert_called_once()
             assert b.counts["paused"] == 1
@@ -312,7 +314,7 @@ class TestTooMuch:
 
 STOPPED = """
 import asyncio, sys
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 name, listen, neighbour, address, keys = sys.argv[1:]
 
 async def main():

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from fedbandits.live.federation import keys
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.federation import certificates, keys
+from fedbandits.live.operations.local_cluster import reserved_ports
 from fedbandits.live.rehearsal.memory import MemoryStore
-from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport import tls_transport as tls_transport
 from fedbandits.live.transport.link import MOST_BYTES
-from fedbandits.live.transport.tls import COUNTS, TlsTransport
+from fedbandits.live.transport.tls_transport import COUNTS, TlsTransport
 
 from .links import WAIT, Path3, handshake, keep, play, send_until, server, until
 
@@ -27,7 +27,7 @@ from .links import WAIT, Path3, handshake, keep, play, send_until, server, until
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path3]:
     """a - b - c, with keys."""
-    with held_ports(4) as ports:
+    with reserved_ports(4) as ports:
         yield Path3(tmp_path, ports)
 
 
@@ -122,9 +122,9 @@ class TestNeighbours:
             with pytest.raises(ValueError, match="an address is host:port"):
                 TlsTransport("a", None, {"b": address}, path.folder / "a")
         transport = path.transport("a")
-        with pytest.raises(ValueError, match="'c' is no neighbour of 'a'"):
+        with pytest.raises(ValueError, match="'c' is not a neighbour of 'a'"):
             transport.send("c", b"")
-        with pytest.raises(ValueError, match="524,289 bytes; 524,288 are allowed"):
+        with pytest.raises(ValueError, match="524,289 bytes; at most 524,288 are allowed"):
             transport.send("b", b"x" * (MOST_BYTES + 1))
         transport.send("b", b"into the void, before the start")
         assert transport.counts["sent"] == 0
@@ -138,7 +138,7 @@ class TestNeighbours:
             with pytest.raises(ValueError, match="an address is host:port"):
                 await path.start("a")
             wrong = TlsTransport("a", None, {"b": path.address["b"]}, path.folder / "c")
-            with pytest.raises(keys.KeysError, match="'c''s certificate, not 'a''s"):
+            with pytest.raises(certificates.KeysError, match="a certificate of 'c', not of 'a'"):
                 await wrong.start(keep([]))
 
         play(path, work)
@@ -256,9 +256,9 @@ class TestCertificates:
 
     def test_links_end_when_the_authority_expires(self, path: Path3) -> None:
         async def work() -> None:
-            authority = keys.make_authority(days=SHORT)
+            authority = certificates.make_authority(days=SHORT)
             for name in "bc":
-                pair, own = keys.make_member(authority, name), path.folder / name
+                pair, own = certificates.make_member(authority, name), path.folder / name
                 (own / "ca.pem").write_bytes(authority.certificate)
                 (own / "cert.pem").write_bytes(pair.certificate)
                 (own / "key.pem").write_bytes(pair.key)
@@ -278,7 +278,7 @@ class TestCertificates:
             a, b = path.transports["a"], path.transports["b"]
             await path.hears("b", "a", b"before")
             await until(lambda: b.counts["refused"] >= 2)
-            assert "before a word" in (b.last_refusal or "")
+            assert "before the first message" in (b.last_refusal or "")
             assert "certificate has expired" in (a.last_refusal or "")
             await asyncio.sleep(2.0)  # 0.2 s and twice as long each time, and not 0.2 s for ever
             assert b.counts["refused"] <= 6

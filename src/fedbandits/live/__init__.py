@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from .agent.blocking import BlockingAgent
     from .agent.group_commit import StoppedError, Store
     from .agent.status import LossWindow, MeanLosses, Neighbour, Status
-    from .federation.definition import Federation, Part
-    from .federation.keys import KeysError, write_keys
+    from .federation.certificates import KeysError
+    from .federation.federation import Federation, Part
+    from .federation.keys import write_keys
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
     from .protocol.observations import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .rehearsal.rehearsal import rehearse
     from .service import Service, serve
     from .transport.interface import Transport
-    from .transport.tls import TlsTransport
+    from .transport.tls_transport import TlsTransport
 
 # Names that wait until they are asked for: who simulates needs none of them.
 _LATER = {
@@ -44,11 +45,11 @@ _LATER = {
     "CorruptJournalError": "journal.errors",
     "ExpiredTicketError": "protocol.observations",
     "Faults": "rehearsal.faults",
-    "Federation": "federation.definition",
+    "Federation": "federation.federation",
     "InUseError": "journal.errors",
     "Journal": "journal",
     "JournalError": "journal.errors",
-    "KeysError": "federation.keys",
+    "KeysError": "federation.certificates",
     "Links": "rehearsal.memory",
     "LossWindow": "agent.status",
     "MeanLosses": "agent.status",
@@ -56,14 +57,14 @@ _LATER = {
     "MemoryStore": "rehearsal.memory",
     "Neighbour": "agent.status",
     "ObservationError": "protocol.observations",
-    "Part": "federation.definition",
+    "Part": "federation.federation",
     "Partition": "rehearsal.memory",
     "Service": "service",
     "Status": "agent.status",
     "StoppedError": "agent.group_commit",
     "Store": "agent.group_commit",
     "Ticket": "protocol.tickets",
-    "TlsTransport": "transport.tls",
+    "TlsTransport": "transport.tls_transport",
     "Transport": "transport.interface",
     "UnknownTicketError": "protocol.observations",
     "UnsuitableError": "protocol.suitable",

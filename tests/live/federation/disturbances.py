@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from fedbandits.live.operations.local_cluster import Member, start
+from fedbandits.live.operations.local_cluster import MemberProcess, start_member
 
 from .forwarder import Forwarder, Forwarders
 
@@ -83,7 +83,9 @@ class Chaos:
         happened: how often what did.
     """
 
-    def __init__(self, members: dict[str, Member], links: Links, folder: Path, seed: int) -> None:
+    def __init__(
+        self, members: dict[str, MemberProcess], links: Links, folder: Path, seed: int
+    ) -> None:
         self.happened: Counter[str] = Counter()
         self._members, self._links, self._folder = members, links, folder
         self._chance = random.Random(seed)
@@ -143,7 +145,7 @@ class Chaos:
         return partial(self._links.tell, edge, Forwarder.heal)
 
     def _start(self, name: str) -> None:
-        self._members[name] = start(name, self._members[name].url, self._folder)
+        self._members[name] = start_member(name, self._members[name].url, self._folder)
 
     def _end(self, over: list[UnderWay]) -> None:
         for each in over:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedbandits.live import Agent
 from fedbandits.live.operations.site import Site
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 
 class Keeping(TlsTransport):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.operations.local_cluster import Member
+from fedbandits.live.operations.local_cluster import MemberProcess
 from tests.salt import SALT
 
 from .disturbances import DECK, Chaos, Links
@@ -41,7 +41,7 @@ cols = 3
 class Application:
     """Chooses and observes at one agent until it ends; remembers what was acknowledged."""
 
-    def __init__(self, members: dict[str, Member], name: str, seed: int) -> None:
+    def __init__(self, members: dict[str, MemberProcess], name: str, seed: int) -> None:
         self.observed: dict[str, float] = {}
         self.tickets: dict[str, tuple[str, float]] = {}
         self.forgotten: list[str] = []
@@ -116,7 +116,7 @@ def test_chaos(tmp_path: Path) -> None:
     assert all(application.observed for application in applications)
 
 
-def disagreement(members: dict[str, Member]) -> tuple[float, bool]:
+def disagreement(members: dict[str, MemberProcess]) -> tuple[float, bool]:
     """The largest between neighbours, and whether all have heard of each other."""
     found = [ask(member, "/v1/status") for member in members.values()]
     neighbours = [each for one in found for each in one["neighbours"].values()]
@@ -124,7 +124,7 @@ def disagreement(members: dict[str, Member]) -> tuple[float, bool]:
     return max(each["disagreement"] for each in found), heard
 
 
-def agree(members: dict[str, Member]) -> float:
+def agree(members: dict[str, MemberProcess]) -> float:
     """Disagreement falls to nothing, once nothing happens any more; in how many seconds."""
     began = time.monotonic()
     while True:

@@ -17,10 +17,9 @@ import fedbandits as fb
 from fedbandits.common.extras import PACKAGES
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.live import Federation
-from fedbandits.live.federation.file import read_demo
+from fedbandits.live.federation.demo import demo_losses, demo_pace, read_demo
 from fedbandits.live.journal import read_journal
 from fedbandits.live.operations.client import Client
-from fedbandits.live.operations.local_cluster import demo_losses, demo_pace
 from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
 from fedbandits.live.rehearsal.run import play_run
 from tests.without import run_without
@@ -82,8 +81,8 @@ def test_it_takes_no_jax(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
         "from fedbandits.live import Federation\n"
-        "from fedbandits.live.federation.file import read_demo\n"
-        "from fedbandits.live.operations.local_cluster import demo_losses\n"
+        "from fedbandits.live.federation.demo import read_demo\n"
+        "from fedbandits.live.federation.demo import demo_losses\n"
         f"file = Path({str(EXAMPLE)!r})\n"
         "print(demo_losses(Federation.read(file), read_demo(file))(1, 0, 0))"
     )

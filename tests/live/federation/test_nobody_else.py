@@ -25,8 +25,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.federation import keys
-from fedbandits.live.operations.local_cluster import Member, start
+from fedbandits.live.federation import certificates
+from fedbandits.live.operations.local_cluster import MemberProcess, start_member
 from fedbandits.live.operations.site import read_site
 from fedbandits.live.protocol.messages import Flow, encode, game_hash
 from fedbandits.live.transport.link import MOST_TAKEN
@@ -61,7 +61,7 @@ def until(condition: Callable[[], Any], what: str) -> None:
 class Sites:
     """The processes, and what the test has put in through their services."""
 
-    def __init__(self, members: dict[str, Member], folder: Path, rogue: Rogue) -> None:
+    def __init__(self, members: dict[str, MemberProcess], folder: Path, rogue: Rogue) -> None:
         self.members = members
         self.folder = folder
         self.keys = folder / "keys"
@@ -168,7 +168,7 @@ class TestNoMember:
             sites.talk(None, b"\0\0\0\3lie")
 
     def test_another_authority(self, sites: Sites, tmp_path: Path) -> None:
-        other = keys.make_authority()
+        other = certificates.make_authority()
         own = credentials(sites.keys, "north", tmp_path / "other", authority=other)
         with sites.refusing({"refused": 1}):
             sites.talk(own, b"\0\0\0\3lie")
@@ -203,7 +203,9 @@ class TestAnotherMember:
     ) -> None:
         """With its own key, as if it were an authority."""
         own = sites.keys / "mallory"
-        signer = keys.Pair((own / "cert.pem").read_bytes(), (own / "key.pem").read_bytes())
+        signer = certificates.CertifiedKey(
+            (own / "cert.pem").read_bytes(), (own / "key.pem").read_bytes()
+        )
         forged = credentials(sites.keys, "north", tmp_path / "forged", authority=signer)
         with (forged / "cert.pem").open("ab") as chain:
             chain.write(signer.certificate)
@@ -245,7 +247,7 @@ class TestAnotherMember:
                 return bool(sites.refusals() - before)
 
             until(greeted, "a refusal")
-        sites.members["north"] = start("north", sites.members["north"].url, sites.folder)
+        sites.members["north"] = start_member("north", sites.members["north"].url, sites.folder)
         wait_for(sites.members["north"])
         sites.unharmed()
         moved = sites.refusals() - before
@@ -306,7 +308,7 @@ class TestMessages:
         centre = sites.members["centre"]
         centre.process.kill()
         centre.process.wait()
-        sites.members["centre"] = start("centre", centre.url, sites.folder)
+        sites.members["centre"] = start_member("centre", centre.url, sites.folder)
         wait_for(sites.members["centre"])
         sites.unharmed()
         with sites.refusing({"mallory: stale": 50}):

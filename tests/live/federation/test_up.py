@@ -92,7 +92,7 @@ def test_up_without_a_demo_says_where_to_choose(tmp_path: Path) -> None:
         assert up.wait(30) == 0
         if up.stdout is not None:
             up.stdout.close()
-    assert "has no [demo]: nobody chooses until you do" in said[1]
+    assert "has no [demo]; choose and observe by the services" in said[1]
     found = re.search(r"agent2: (http://127.0.0.1:\d+), token in (.+)\n", said[3])
     assert found is not None
     assert Path(found[2]).exists()

@@ -91,7 +91,7 @@ def test_who_falls_behind_is_dropped(tmp_path: Path, caplog: pytest.LogCaptureFi
         writer.write(it.request("/v1/events", b"", method="GET"))
         await until(lambda: it.service.events.dropped)
         # An abort is told a turn later.
-        await until(lambda: not it.service._server.server_state.connections)
+        await until(lambda: not it.service.server.uvicorn.server_state.connections)
         assert it.service.events.listening == 0
         assert (await it.choose()).status_code == 200
         assert "fedbandits_listeners_dropped_total 1.0" in (await it.client.get("/metrics")).text

@@ -15,8 +15,8 @@ import pytest
 
 from fedbandits.live.protocol.records import Changes
 from fedbandits.live.rehearsal.memory import MemoryStore
-from fedbandits.live.service import patience
-from fedbandits.live.service.rates import ADDRESSES, Buckets, Rate
+from fedbandits.live.service import connection
+from fedbandits.live.service.rate_limit import ADDRESSES, RequestLimit, RequestRate
 from tests.live.links import WAIT, until
 
 from .served import ALONE, Served, kind_of, served
@@ -29,8 +29,8 @@ def parsed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Both of the parsers, where both are there."""
     if request.param == "fast":
         pytest.importorskip("httptools")
-    pick = partial(patience.protocol_class, fast=request.param == "fast")
-    monkeypatch.setattr(patience, "protocol_class", pick)
+    pick = partial(connection.protocol_class, fast=request.param == "fast")
+    monkeypatch.setattr(connection, "protocol_class", pick)
 
 
 PRIVATE = ("/v1/status", "/v1/events", "/metrics", "/v1/nothing", "/v1", "/v1/")
@@ -229,7 +229,7 @@ def test_requests_that_wait_are_not_read(tmp_path: Path) -> None:
         reader, writer = await asyncio.open_connection(it.host, it.port)
         ask = it.request("/healthz", b"", method="GET")
         writer.write(it.request("/v1/choose") + ask * 50_000)
-        state = it.service._server.server_state
+        state = it.service.server.uvicorn.server_state
         await until(lambda: state.tasks)
         (connection,) = state.connections
         await until(lambda: not connection.transport.is_reading())
@@ -291,7 +291,7 @@ def test_a_client_that_hangs_up(tmp_path: Path, caplog: pytest.LogCaptureFixture
 
 def test_who_takes_for_ever_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Byte by byte: nothing at all, half a head, half a second head, half a body."""
-    monkeypatch.setattr(patience.Patience, "patience", 600.0)
+    monkeypatch.setattr(connection.LimitedConnection, "request_seconds", 600.0)
 
     async def drip(it: Served, first: bytes, then: bytes) -> float:
         began = perf_counter()
@@ -322,12 +322,12 @@ def test_who_takes_for_ever_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             drip(it, whole[:-60], whole[-60:]),
         ]
         took = asyncio.gather(*slow)
-        await until(lambda: len(it.service._server.server_state.connections) == 4)
+        await until(lambda: len(it.service.server.uvicorn.server_state.connections) == 4)
         for _ in range(5):  # the others are served meanwhile
             assert (await it.choose()).status_code == 200
         assert not took.done()
         with monkeypatch.context() as impatient:
-            impatient.setattr(patience.Patience, "patience", 0.5)
+            impatient.setattr(connection.LimitedConnection, "request_seconds", 0.5)
             async with asyncio.timeout(WAIT):
                 assert all(seconds > 0.5 for seconds in await took)
         text = (await it.client.get("/metrics")).text
@@ -339,11 +339,11 @@ def test_who_takes_for_ever_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_strangers_cannot_take_all_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience.Patience, "most", 20)
+    monkeypatch.setattr(connection.LimitedConnection, "most", 20)
 
     async def play(it: Served) -> None:
         reader, writer = await asyncio.open_connection(it.host, it.port)
-        here = it.service._server.server_state.connections
+        here = it.service.server.uvicorn.server_state.connections
         for _ in range(2):  # has shown its token, and is kept
             writer.write(it.request("/v1/choose"))
             assert (await reader.read(4096)).startswith(b"HTTP/1.1 200 ")
@@ -378,7 +378,7 @@ def test_who_does_not_read_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                         await writer.drain()
 
         with monkeypatch.context() as impatient:
-            impatient.setattr(patience.Patience, "patience", 0.5)
+            impatient.setattr(connection.LimitedConnection, "request_seconds", 0.5)
             with pytest.raises(ConnectionError):
                 await asyncio.wait_for(ask_for_ever(), WAIT)
         assert (await it.choose()).status_code == 200
@@ -393,7 +393,7 @@ def test_rates(tmp_path: Path) -> None:
     async def play(it: Served) -> None:
         now = it.service.guard._clock()
         it.service.guard._clock = lambda: now  # all of it in one instant
-        it.service.guard._strangers = Buckets(Rate(1.5, 1.5), now)
+        it.service.guard._strangers = RequestLimit(RequestRate(1.5, 1.5), now)
         stranger = {"Authorization": "Bearer wrong"}
         first, *answers = [await it.client.get("/v1/status", headers=stranger) for _ in range(20)]
         assert kind_of(first) == (401, "unauthorised")
@@ -403,7 +403,7 @@ def test_rates(tmp_path: Path) -> None:
         for _ in range(10):
             health = await it.client.get("/healthz", headers=stranger)
             assert health.status_code == 200
-        it.service.guard._known = Buckets(Rate(1, 1), now)
+        it.service.guard._known = RequestLimit(RequestRate(1, 1), now)
         assert (await it.choose()).status_code == 200
         assert kind_of(await it.choose()) == (429, "too_many")
 
@@ -411,7 +411,7 @@ def test_rates(tmp_path: Path) -> None:
 
 
 def test_buckets_remember_so_many_addresses() -> None:
-    buckets = Buckets(Rate(1, 1e6), 0.0)
+    buckets = RequestLimit(RequestRate(1, 1e6), 0.0)
     for number in range(5 * ADDRESSES):
         assert buckets.take(str(number), 0.0)
     assert len(buckets._each) == ADDRESSES

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fedbandits.live.service.rates import Buckets, Rate
+from fedbandits.live.service.rate_limit import RequestLimit, RequestRate
 
 from .served import Served, kind_of, served
 
@@ -55,8 +55,8 @@ def test_readers_have_limits_of_their_own(tmp_path: Path) -> None:
         guard = it.service.guard
         now = guard._clock()
         guard._clock = lambda: now  # all of it in one instant
-        guard._strangers = Buckets(Rate(1, 1), now)
-        guard._readers = Buckets(Rate(2, 2), now)
+        guard._strangers = RequestLimit(RequestRate(1, 1), now)
+        guard._readers = RequestLimit(RequestRate(2, 2), now)
         reader = {"Authorization": f"Bearer {READ_TOKEN}"}
         stranger = {"Authorization": "Bearer wrong"}
 

@@ -21,9 +21,9 @@ import pytest
 from fedbandits.live import Agent
 from fedbandits.live.protocol.records import Changes
 from fedbandits.live.rehearsal.memory import MemoryStore
-from fedbandits.live.service import patience, serve
+from fedbandits.live.service import connection, serve
 from fedbandits.live.service.address import parse
-from fedbandits.live.service.bearer import token_in, token_of
+from fedbandits.live.service.tokens import token_in, token_of
 from tests.live.links import WAIT, tls_connections, until, without_garbage_collection
 
 from .served import ALONE, Served, served
@@ -254,7 +254,7 @@ def test_buffers_of_closed_connections_are_freed_at_once(
     tmp_path: Path, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of connections that sent half a request, and of others that had an answer."""
-    monkeypatch.setattr(patience, "protocol_class", partial(patience.protocol_class, fast=fast))
+    monkeypatch.setattr(connection, "protocol_class", partial(connection.protocol_class, fast=fast))
     pair = certificate(tmp_path, "site3.example")
     trust = ssl.create_default_context(cafile=pair[0])
 
@@ -302,17 +302,17 @@ def test_a_certificate_is_renewed_while_it_runs(
         agent = Agent("agent1", ALONE, MemoryStore())
         async with await serve(agent, token_file=tmp_path / "token", tls=pair) as service:
             port = int(service.url.rpartition(":")[2])
-            renew = service._certificate
+            renew = service.server.certificate
             assert renew is not None
             assert await number(port) == 1
             new = certificate(fresh, "site3.example", number=2)
             shutil.copy(new[0], pair[0])
             for _ in range(3):
-                renew.renew()  # the key is not there yet
+                renew.reload()  # the key is not there yet
             assert await number(port) == 1
             assert [each.levelname for each in caplog.records].count("WARNING") == 1
             shutil.copy(new[1], pair[1])
-            renew.renew()
+            renew.reload()
             assert await number(port) == 2
 
     asyncio.run(run())
