@@ -130,7 +130,7 @@ def test_status_without_an_answer_is_one_line(tmp_path: Path) -> None:
             f"https://127.0.0.1:{port}": "is it http or https?",
             f"http://127.0.0.1:{free_port()}": "no program listens there; is the agent running",
             "http://nowhere.invalid:8080": "no answer from http://nowhere.invalid:8080: ",
-            "127.0.0.1:8080": "is no URL of a service",
+            "127.0.0.1:8080": "is not a URL of a service",
         }
         for url, words in said.items():
             done = call("live", "status", url, "--token", tmp_path / "token")
@@ -204,7 +204,7 @@ class TestHostsInCertificates:
             ("nroth=192.0.2.7", "no member 'nroth'; did you mean 'north'?"),
             ("192.0.2.7", "--host 192.0.2.7: write MEMBER=HOST, for example north=192.0.2.7"),
             ("north=192.0.2.7:80", "without port"),
-            ("north=", "no host"),
+            ("north=", "not a host"),
         ],
     )
     def test_mistakes(self, file: Path, given: str, words: str) -> None:

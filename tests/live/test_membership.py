@@ -1,4 +1,4 @@
-"""An operator puts members into a federation's file and takes them out."""
+"""An operator adds members to a federation's file and removes them."""
 
 from __future__ import annotations
 
@@ -32,26 +32,15 @@ centre = "centre.example:7447"
 name = "metropolis"
 """
 
-JOINED = """\
-# Our shops, since spring.
-version = 4   # see the wiki
-arms = ["tea", "coffee"]
-members = ["north", "centre", "south", "west"] # from the north down
-links = [
-    ["north", "centre"],  # by the river
-    ["centre", "south"],
-    ["west", "north"],
-    ["west", "south"],
-]
-
-[addresses]
-north = "north.example:7447"   # behind the firewall
-centre = "centre.example:7447"
-west = "west.example:7447"
-
-[gossip] # as agreed
-name = "metropolis"
-"""
+JOINED = (
+    FILE.replace("version = 3", "version = 4")
+    .replace('"south"] #', '"south", "west"] #')
+    .replace(
+        '["centre", "south"],\n',
+        '["centre", "south"],\n    ["west", "north"],\n    ["west", "south"],\n',
+    )
+    .replace("\n\n[gossip]", '\nwest = "west.example:7447"\n\n[gossip]')
+)
 
 
 @pytest.fixture

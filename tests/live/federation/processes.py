@@ -1,4 +1,4 @@
-"""Whole federations in real processes on the loopback address, for tests."""
+"""Federations in real processes on the loopback address."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def running(
     folder: Path,
     before: Callable[[], None] = lambda: None,
 ) -> Iterator[dict[str, MemberProcess]]:
-    """All members, each in a process of its own; ended whatever happens.
+    """Run each member in its own process until the block ends.
 
     Args:
-        federation: what is run.
+        federation: the federation to run.
         source: its file.
         folder: for keys, journals, tokens and logs.
-        before: is called when all files are written, before a process is started.
+        before: called after all files are written and before a process starts.
     """
     with write_sites(federation, source, folder) as services:
         before()
@@ -60,7 +60,7 @@ def ask(member: MemberProcess, path: str, body: dict[str, Any] | None = None) ->
 
 
 def wait_for(member: MemberProcess, seconds: float = 60.0) -> None:
-    """Until it answers."""
+    """Wait until a member responds."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -73,7 +73,7 @@ def wait_for(member: MemberProcess, seconds: float = 60.0) -> None:
 
 
 def warnings_in(folder: Path) -> list[str]:
-    """Log lines that are more than information."""
+    """Return log lines above the level INFO."""
     found = []
     for log in sorted(folder.glob("*.log")):
         for line in log.read_text(encoding="utf-8").splitlines():

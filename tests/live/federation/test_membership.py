@@ -1,4 +1,4 @@
-"""Four sites in processes of their own: one joins, one leaves, each gets the file in its turn."""
+"""Four sites in processes: one member joins, one leaves, and each site gets the file in turn."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PATIENCE = 60.0
 
 
 class Sites:
-    """A folder for each site, with what it got last; and an operator's folder."""
+    """A folder for each site, with its last file, and an operator's folder."""
 
     def __init__(self, folder: Path, ports: list[int]) -> None:
         self.folder = folder
@@ -62,7 +62,7 @@ class Sites:
         assert done.exit_code == 0, done.output
 
     def give(self, name: str) -> None:
-        """Copy the file to a site, and start its agent anew; one that is no member only ends."""
+        """Copy the file to a site and restart its agent; stop it if it is no longer a member."""
         place = self.folder / name
         if name in self.running:
             stop_members([self.running.pop(name)])
@@ -169,7 +169,7 @@ def test_one_joins_and_one_leaves(tmp_path: Path) -> None:
             assert of_other_files(later[one], other) == of_other_files(found[one], other)
     journals = {name: read_journal(tmp_path / name / f"{name}.db") for name in new.members}
     assert mass_error(journals) <= 1e-9
-    # East was stopped, and has kept what it knew.
+    # East was stopped, and its journal is complete.
     assert read_journal(tmp_path / "east" / "east.db").saved.state is not None
     logs = [
         line

@@ -164,7 +164,7 @@ def read_certificate(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(content)
     except ValueError as error:
-        raise KeysError(f"{path} is no certificate in PEM: {error}") from None
+        raise KeysError(f"{path} is not a certificate in PEM: {error}") from None
 
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
@@ -291,7 +291,7 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(host))
     if not _HOST.fullmatch(host):
         raise KeysError(
-            f"{host!r} is no host: write an IP address or a name such as site3.example.org, "
+            f"{host!r} is not a host: write an IP address or a name such as site3.example.org, "
             "without port"
         )
     return x509.DNSName(host)

@@ -266,7 +266,8 @@ def check_addresses(addresses: Any, members: Sequence[str]) -> None:
     """Reject malformed addresses and addresses of unknown members."""
     for name, address in addresses.items():
         if name not in members:
-            raise ValueError(f"an address of {name!r}{did_you_mean(name, members)} No such member")
+            meant = did_you_mean(name, members)
+            raise ValueError(f"an address of {name!r}, which is not a member{meant}")
         host, colon, port = str(address).rpartition(":")
         if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
             raise ValueError(f"address of {name!r} must be host:port, not {address!r}")

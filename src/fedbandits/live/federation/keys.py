@@ -181,7 +181,7 @@ def _check_key(path: Path, certificate: x509.Certificate) -> None:
         fits = load_pem_private_key(content, None).public_key() == certificate.public_key()
     except (UnsupportedAlgorithm, TypeError, ValueError) as error:
         raise KeysError(
-            f"{path} is no key in PEM without a password, or of an unknown kind: {error}"
+            f"{path} is not a key in PEM without a password, or of an unknown kind: {error}"
         ) from error
     if not fits:
         raise KeysError(f"{path} is not the key of cert.pem in the same folder")

@@ -31,7 +31,7 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(
-                f"{url!r} is no URL of a service; write one such as https://site3:8443"
+                f"{url!r} is not a URL of a service; write one such as https://site3:8443"
             )
         self.url = url
         self._token = token
