@@ -24,7 +24,7 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import fedbandits as fb
-from fedbandits.live.federation.definition import Federation
+from fedbandits.live.federation.federation import Federation
 from fedbandits.live.protocol.edge import owns
 from fedbandits.live.protocol.messages import EdgeTerms, FlowMessage, ReportMessage, encode
 from fedbandits.live.transport.interface import Receive, Transport
@@ -32,8 +32,8 @@ from fedbandits.live.transport.interface import Receive, Transport
 ARMS = tuple(f"arm{i}" for i in range(20))
 SIDE = 4
 PROCESSES = 4
-KINDS = ("TLS", "zenoh", "journals", "plain")
-"""Our transport; zenoh; ours with journals on disk instead of memory; TLS streams alone."""
+KINDS = ("TLS", "journals", "plain")
+"""Live agents; live agents with journals on disk instead of in memory; TLS streams alone."""
 
 WARM = 0.5
 """Seconds of exchanges before those that are measured."""
@@ -129,7 +129,8 @@ async def agents(kind: str, folder: Path, process: int) -> AsyncIterator[Exchang
         for name in agents_of(process):
             part = federation().part(name)._replace(gossip_period=math.inf)
             near = {neighbour: addresses[neighbour] for neighbour in part.neighbours}
-            transport = _transport(kind)(name, addresses[name], near, folder / "keys" / name)
+            keys = folder / "keys" / name
+            transport = fb.live.TlsTransport(name, addresses[name], near, keys)
             owners = frozenset(each for each in near if owns(each, name))
             loop = ClosedLoop(transport, owners)
             store: Any = folder / f"{name}.db" if kind == "journals" else fb.live.MemoryStore()
@@ -144,16 +145,6 @@ async def agents(kind: str, folder: Path, process: int) -> AsyncIterator[Exchang
         )
         for task in running:
             task.cancel()
-
-
-def _transport(kind: str) -> Any:
-    if kind == "zenoh":
-        from benchmarks.zenoh_transport import ZenohTransport
-
-        return ZenohTransport
-    from fedbandits.live.transport.tls import TlsTransport
-
-    return TlsTransport
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ import pytest
 
 from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.common.describe import canonical, describe
-from fedbandits.live.federation.definition import Part
+from fedbandits.live.federation.federation import Part
 from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.journal.errors import JournalError
 from fedbandits.live.journal.format import log_path

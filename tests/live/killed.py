@@ -13,7 +13,7 @@ import sys
 
 from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.live.agent.agent import Agent
-from fedbandits.live.federation.definition import Part
+from fedbandits.live.federation.federation import Part
 from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.protocol.records import Changes
 from fedbandits.live.protocol.tickets import Ticket, TicketExpiry

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from .agent.blocking import BlockingAgent
     from .agent.group_commit import StoppedError, Store
     from .agent.status import Neighbour, Status
-    from .federation.definition import Federation, Part
-    from .federation.keys import KeysError, write_keys
+    from .federation.certificates import KeysError
+    from .federation.federation import Federation, Part
+    from .federation.keys import write_keys
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
     from .protocol.loss_sums import LossWindow, MeanLosses
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .rehearsal.rehearsal import rehearse
     from .service import Service, serve
     from .transport.interface import Transport
-    from .transport.tls import TlsTransport
+    from .transport.tls_transport import TlsTransport
 
 # Modules that are imported at the first use of one of these names, since simulations need none.
 _MODULES = {
@@ -39,8 +40,9 @@ _MODULES = {
     "agent.blocking": "BlockingAgent",
     "agent.group_commit": "StoppedError Store",
     "agent.status": "Neighbour Status",
-    "federation.definition": "Federation Part",
-    "federation.keys": "KeysError write_keys",
+    "federation.certificates": "KeysError",
+    "federation.federation": "Federation Part",
+    "federation.keys": "write_keys",
     "journal": "Journal read_journal",
     "journal.errors": "CorruptJournalError InUseError JournalError",
     "protocol.loss_sums": "LossWindow MeanLosses",
@@ -54,7 +56,7 @@ _MODULES = {
     "rehearsal.rehearsal": "rehearse",
     "service": "Service serve",
     "transport.interface": "Transport",
-    "transport.tls": "TlsTransport",
+    "transport.tls_transport": "TlsTransport",
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 

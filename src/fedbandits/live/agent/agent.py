@@ -17,7 +17,7 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.log_limit import limited_logger
 from fedbandits.common.version import __version__
-from fedbandits.live.federation.definition import Federation, Part
+from fedbandits.live.federation.federation import Federation, Part
 from fedbandits.live.protocol.agent_core import AgentCore
 from fedbandits.live.protocol.messages import RejectedMessageError
 from fedbandits.live.protocol.noisy_bits import NoisyBits, noisy_bits

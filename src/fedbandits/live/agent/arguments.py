@@ -8,7 +8,7 @@ from typing import Any
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
-from fedbandits.live.federation.definition import Federation, Part, names
+from fedbandits.live.federation.federation import Federation, Part, distinct_names
 from fedbandits.live.transport.interface import Transport
 
 from .group_commit import Store
@@ -31,7 +31,7 @@ def check_same_game(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[s
         given, agreed = (canonical(describe(each)) for each in (algorithm, part.algorithm))
         if given != agreed:
             raise ValueError(f"the federation plays {part.algorithm}, not {algorithm}")
-    if arms is not None and names(arms, "arm", least=2) != part.arms:
+    if arms is not None and distinct_names(arms, "arm", least=2) != part.arms:
         raise ValueError(
             f"the federation's arms are {', '.join(part.arms)}, in this order, and not "
             f"{', '.join(arms)}"

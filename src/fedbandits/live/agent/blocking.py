@@ -13,7 +13,7 @@ from fedbandits.live.protocol.tickets import OpenTicket, Ticket
 from .group_commit import StoppedError
 
 if TYPE_CHECKING:
-    from fedbandits.live.federation.definition import Federation, Part
+    from fedbandits.live.federation.federation import Federation, Part
 
     from .agent import Agent
     from .status import Neighbour, Status

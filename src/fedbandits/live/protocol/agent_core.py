@@ -39,7 +39,7 @@ from .tickets import (
 )
 
 if TYPE_CHECKING:
-    from fedbandits.live.federation.definition import Part
+    from fedbandits.live.federation.federation import Part
 
 LOSS_TOLERANCE = 1e-6
 """The difference up to which two losses count as the same observation."""

@@ -14,7 +14,7 @@ from .records import ArrayRecord, SavedAgent, TicketRecord
 from .suitability import check_suitable
 
 if TYPE_CHECKING:
-    from fedbandits.live.federation.definition import Part
+    from fedbandits.live.federation.federation import Part
 
 MOST_ROUNDS = 2.0**40
 """The largest number of rounds of one agent: more than 3,000 a second for ten years."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedbandits.arrays import Array
 from fedbandits.common import checks, streams
 from fedbandits.gossip.base import Gossip
-from fedbandits.live.federation.definition import Federation
+from fedbandits.live.federation.federation import Federation
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 from fedbandits.results.communication import Communication

@@ -16,7 +16,7 @@ from fedbandits.arrays import sample
 from fedbandits.attacks import Attack, lie_about
 from fedbandits.live.agent.agent import Agent
 from fedbandits.live.agent.rate_limit import EXCHANGES
-from fedbandits.live.federation.definition import Federation
+from fedbandits.live.federation.federation import Federation
 from fedbandits.live.protocol.messages import Values, Vector
 from fedbandits.live.protocol.noisy_bits import RehearsedBits
 from fedbandits.live.protocol.tickets import Ticket
