@@ -132,7 +132,10 @@ def never_update_maxima(patch: pytest.MonkeyPatch) -> None:
         (count_repeated_messages, "at most one is under way"),
         (answer_before_the_commit, "an acknowledged|knows no ticket"),
         (send_before_the_commit, "at most one is under way|did not flow in"),
-        (drop_the_incarnation, "was lost on the way|different ledgers|at most one is|flow in"),
+        (
+            drop_the_incarnation,
+            "was lost on the way|still apart|different ledgers|at most one is|flow in",
+        ),
         (never_say_goodbye, "was lost on the way|still apart|may not know"),
         (never_expire, "is still open"),
         (ignore_what_is_allowed, "was not allowed"),

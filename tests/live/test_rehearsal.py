@@ -69,53 +69,32 @@ ALGORITHMS: dict[str, AnyAlgorithm] = {
 }
 
 
-Case = tuple[fb.problems.Problem, AnyAlgorithm, fb.Gossip]
-CASES: dict[str, Case] = {
-    f"{algorithm} on a {network}": (
-        fb.problems.heterogeneous(graph.agents, 5, 300, seed=2),
-        ALGORITHMS[algorithm],
-        fb.gossip.metropolis(graph),
-    )
+STAR = NETWORKS["star"]
+CASES = {
+    f"{algorithm} on a {network}": (ALGORITHMS[algorithm], fb.gossip.metropolis(graph))
     for algorithm in ALGORITHMS
     for network, graph in NETWORKS.items()
 }
 CASES |= {
-    f"{rule} weights": (
-        fb.problems.heterogeneous(7, 5, 300, seed=2),
-        fb.FedExp3(0.1),
-        getattr(fb.gossip, rule)(NETWORKS["star"]),
-    )
-    for rule in ("max_degree", "fastest")
+    "max_degree weights": (fb.FedExp3(0.1), fb.gossip.max_degree(STAR)),
+    "fastest weights": (fb.FedExp3(0.1), fb.gossip.fastest(STAR)),
+    "the paper's losses": (fb.FedExp3(), fb.gossip.max_degree(NETWORKS["grid"])),
 }
-CASES["defaults on the paper's losses"] = (
-    fb.problems.activated_bernoulli(9, 5, 300, seed=2),
-    fb.FedExp3(),
-    fb.gossip.max_degree(NETWORKS["grid"]),
-)
-BRIEF: dict[str, Case] = {
-    f"{name}, briefly": (
-        fb.problems.heterogeneous(4, 3, 30, seed=2),
-        algorithm,
-        fb.gossip.metropolis(fb.networks.path(4)),
-    )
-    for name, algorithm in ALGORITHMS.items()
-}
-BRIEF |= {
-    f"limit {limit}": (
-        fb.problems.heterogeneous(5, 3, 60, seed=2),
-        fb.FedExp3(0.1),
-        fb.gossip.clipped(fb.gossip.metropolis(fb.networks.star(5)), limit),
-    )
+CASES |= {
+    f"limit {limit}": (fb.FedExp3(0.1), fb.gossip.clipped(fb.gossip.metropolis(STAR), limit))
     for limit in (0.5, 3.0)
 }
+BRIEF = [name for name in CASES if "path" in name or "limit" in name]
 
 
 @pytest.mark.parametrize(
-    "case", [*BRIEF, *(pytest.param(name, marks=pytest.mark.slow) for name in CASES)]
+    "case", [pytest.param(c, marks=[] if c in BRIEF else pytest.mark.slow) for c in CASES]
 )
 def test_lockstep_is_simulation(case: str) -> None:
     """The same arms, and distributions that differ by rounding alone."""
-    problem, algorithm, gossip = (BRIEF | CASES)[case]
+    algorithm, gossip = CASES[case]
+    make = fb.problems.activated_bernoulli if "paper" in case else fb.problems.heterogeneous
+    problem = make(gossip.network.agents, 5, 60 if case in BRIEF else 300, seed=2)
     arms = [f"arm{i}" for i in range(problem.arms)]
     federation = Federation(arms, gossip, algorithm=algorithm)
     live = one_run(problem, federation, seed=3, lockstep=True)
