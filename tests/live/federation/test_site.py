@@ -83,16 +83,9 @@ def choose_often(client: Client) -> None:
 @pytest.mark.slow
 def test_an_agent_says_that_its_disk_is_full(tmp_path: Path) -> None:
     """In the log, to the application, and when its process ends."""
-    (tmp_path / "federation.toml").write_text(
-        'arms = ["a", "b"]\nmembers = ["north"]\nlinks = []\n'
-    )
-    site = tmp_path / "agent.toml"
-    site.write_text(
-        'name = "north"\nfederation = "federation.toml"\n[service]\naddress = "127.0.0.1:0"\n'
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", FULL, str(site)], stderr=subprocess.PIPE, text=True
-    )
+    site(tmp_path, "[service]")
+    command = [sys.executable, "-c", FULL, str(tmp_path / "agent.toml")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         found = re.search(r"serves (http://[\d.:]+)", process.stderr.readline())

@@ -22,22 +22,7 @@ from fedbandits.live.operations.local_cluster import reserved_ports
 
 from .processes import warnings_in
 
-ROOT = Path(__file__).parents[3]
-PAPER = """
-arms = ["a", "b", "c", "d", "e"]
-gossip_period = 0.2
-
-[network]
-name = "grid"
-rows = 3
-cols = 3
-
-[demo]
-name = "activated_bernoulli"
-agents = 9
-arms = 5
-horizon = 2000
-"""
+EXAMPLE = Path(__file__).parents[3] / "examples" / "federation.toml"
 
 
 @contextmanager
@@ -74,20 +59,15 @@ def wait_for(page: Client, done: Callable[[list[Any]], bool]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", [False, True])
-def test_up(tmp_path: Path, paper: bool) -> None:
+def test_up(tmp_path: Path) -> None:
     """Nine agents in nine processes come to agree; the page is there at once."""
-    file = ROOT / "examples" / "federation.toml"
-    if paper:
-        file = tmp_path / "paper.toml"
-        file.write_text(PAPER)
 
     def agree(statuses: list[Any]) -> bool:
         played = min(each["rounds"] for each in statuses) > 30
         return played and len({each["recommended"] for each in statuses}) == 1
 
     folder = tmp_path / "up"
-    with up(file, "--folder", folder, "--pace", "0.1") as output, page_of(output) as page:
+    with up(EXAMPLE, "--folder", folder, "--pace", "0.1") as output, page_of(output) as page:
         assert len(wait_for(page, agree)["edges"]) == 12
     assert warnings_in(folder) == []
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,10 @@ def ask(pair: tuple[Path, Path], port: int, request: bytes, answer: bytes) -> bo
         trust.wrap_socket(plain, server_hostname="127.0.0.1") as link,
     ):
         link.sendall(request)
-        assert link.recv(len(answer)) == answer
+        received = b""
+        with suppress(OSError):  # the service may cut the connection
+            received = link.recv(len(answer) or 1)
+        assert received == answer
         return bool(link.session and link.session.has_ticket)
 
 
@@ -220,7 +223,8 @@ def test_unfinished_handshakes_are_cut_and_counted(tmp_path: Path, pair: tuple[P
 def test_memory_of_connections_is_freed_at_once(
     tmp_path: Path, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, fast: bool
 ) -> None:
-    """Of connections that sent half a request, and of others that had a response."""
+    """Of connections that were cut with half a request, and of others that had a response."""
+    monkeypatch.setattr(connection.LimitedConnection, "request_seconds", 0.2)
     monkeypatch.setattr(connection, "protocol_class", partial(connection.protocol_class, fast=fast))
 
     async def run() -> None:

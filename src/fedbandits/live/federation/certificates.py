@@ -12,11 +12,19 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
 
 AUTHORITY_DAYS = 3650
 MEMBER_DAYS = 365
@@ -63,8 +71,6 @@ def common_name(member: str) -> str:
 
 def holder_of(certificate: x509.Certificate) -> str | None:
     """Return the member that a certificate names; None if it names no member."""
-    from cryptography import x509
-
     names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     if not names or not str(names[0].value).startswith(MARK):
         return None
@@ -73,9 +79,6 @@ def holder_of(certificate: x509.Certificate) -> str | None:
 
 def make_authority(days: float = AUTHORITY_DAYS, *, now: datetime | None = None) -> CertifiedKey:
     """Return a new authority. The owner of its key decides who is a member."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name("fedbandits authority")
     builder = (
@@ -103,8 +106,6 @@ def make_member(
         days: validity of the certificate.
         now: the start of its validity; the present by default.
     """
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = certify(authority, name, key.public_key(), hosts, days, now)
     return CertifiedKey(certificate, _private_bytes(key))
@@ -119,10 +120,6 @@ def certify(
     now: datetime | None = None,
 ) -> bytes:
     """Return a certificate for the public key of a member."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-    from cryptography.x509.oid import ExtendedKeyUsageOID as Purpose
-
     if not 0 < len(name) <= LONGEST:
         raise KeysError(f"{name!r}: a certificate holds names of 1 to {LONGEST} letters")
     signer: Any = load_pem_private_key(authority.key, None)
@@ -151,15 +148,11 @@ def certify(
 
 def decode_certificate(certificate: bytes) -> x509.Certificate:
     """Return a certificate from its DER bytes."""
-    from cryptography import x509
-
     return x509.load_der_x509_certificate(certificate)
 
 
 def read_certificate(path: Path) -> x509.Certificate:
     """Read one certificate from a PEM file."""
-    from cryptography import x509
-
     content = read_file(path)
     try:
         return x509.load_pem_x509_certificate(content)
@@ -169,8 +162,6 @@ def read_certificate(path: Path) -> x509.Certificate:
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
     """Read all certificates in a PEM file."""
-    from cryptography import x509
-
     content = read_file(path)
     try:
         return x509.load_pem_x509_certificates(content)
@@ -190,8 +181,6 @@ def read_file(path: Path) -> bytes:
 
 def hosts_of(certificate: x509.Certificate) -> list[str]:
     """Return the host names and IP addresses in a certificate."""
-    from cryptography import x509
-
     with suppress(x509.ExtensionNotFound):
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         return [str(each.value) for each in found.value]
@@ -205,8 +194,6 @@ def signer_of(
 
     Of several authorities with the same key, return the one that is valid longest.
     """
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
     found = []
     for authority in authorities:
         with suppress(InvalidSignature, UnsupportedAlgorithm, TypeError, ValueError):
@@ -231,8 +218,6 @@ def trusted_until(
 def _builder(
     subject: x509.Name, issuer: x509.Name, public: Any, days: float, now: datetime | None
 ) -> x509.CertificateBuilder:
-    from cryptography import x509
-
     if not days > 0:
         raise KeysError(f"a certificate must be valid for more than 0 days, not {days}")
     start = now or datetime.now(UTC)
@@ -249,28 +234,19 @@ def _builder(
 
 
 def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import Encoding
-
     return builder.sign(key, SHA256()).public_bytes(Encoding.PEM)
 
 
 def _private_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _name(text: str) -> x509.Name:
-    from cryptography import x509
-
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
 
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
     """Return what a key may sign: certificates with an authority's, handshakes with a member's."""
-    from cryptography import x509
-
     return x509.KeyUsage(
         digital_signature=not authority,
         key_cert_sign=authority,
@@ -285,8 +261,6 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
 
 
 def _general_name(host: str) -> x509.GeneralName:
-    from cryptography import x509
-
     with suppress(ValueError):
         return x509.IPAddress(ip_address(host))
     if not _HOST.fullmatch(host):

@@ -12,7 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedbandits.common.checks import did_you_mean
 from fedbandits.common.files import atomic_write, others_have_access
@@ -32,9 +36,6 @@ from .certificates import (
     read_file,
     signer_of,
 )
-
-if TYPE_CHECKING:
-    from cryptography import x509
 
 
 class HasMembers(Protocol):
@@ -173,9 +174,6 @@ def check_member(folder: Path, name: str) -> None:
 
 
 def _check_key(path: Path, certificate: x509.Certificate) -> None:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
     content = _read_key(path)
     try:
         fits = load_pem_private_key(content, None).public_key() == certificate.public_key()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
@@ -41,9 +41,6 @@ class Guard:
         hosts: host names of the service; `*.` at the beginning stands for one label.
         metrics: counts requests and their duration.
         read_token: a token that permits GET and HEAD only, if the service has one.
-        with_token: the rate of clients that show the token.
-        without: the rate of clients that do not.
-        clock: in seconds.
     """
 
     def __init__(
@@ -53,19 +50,16 @@ class Guard:
         hosts: Collection[str],
         metrics: CountsRequests,
         read_token: str | None = None,
-        with_token: RequestRate = WITH_TOKEN,
-        without: RequestRate = WITHOUT,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._app = app
         self._token = token.encode()
         self._read_token = None if read_token is None else read_token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
         self._metrics = metrics
-        self._clock = clock
-        now = clock()
-        self._known = RequestLimit(with_token, now)
-        self._readers, self._strangers = RequestLimit(without, now), RequestLimit(without, now)
+        self._clock = monotonic
+        now = self._clock()
+        self._known = RequestLimit(WITH_TOKEN, now)
+        self._readers, self._strangers = RequestLimit(WITHOUT, now), RequestLimit(WITHOUT, now)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check and handle one request."""

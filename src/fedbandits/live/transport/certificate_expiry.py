@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedbandits.common.log_limit import limited_logger
-from fedbandits.live.federation.certificates import KeysError, read_certificate, signer_of
-from fedbandits.live.federation.keys import check_member, file_states, read_authorities
 
 _log = limited_logger("fedbandits.live")
 
@@ -63,6 +61,10 @@ class ExpiryWatch:
 
     def _read(self) -> None:
         """Read new certificates. Agents keep the previous ones if the new ones do not fit."""
+        # Here, so that agents without keys do not need the package cryptography.
+        from fedbandits.live.federation.certificates import KeysError, read_certificate, signer_of
+        from fedbandits.live.federation.keys import check_member, file_states, read_authorities
+
         states = file_states(self._keys)
         if states == self._states:
             return
