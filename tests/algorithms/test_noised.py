@@ -407,7 +407,7 @@ def test_what_it_takes_from_the_network_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", NOISED)
 def test_live_agents_refuse_simulated_noise(name: str) -> None:
-    from fedbandits.live.protocol.suitable import UnsuitableError, check_suitable
+    from fedbandits.live.protocol.suitability import UnsuitableError, check_suitable
 
-    with pytest.raises(UnsuitableError, match="its noise is a simulator's"):
+    with pytest.raises(UnsuitableError, match="its noise comes from a simulator"):
         check_suitable(ALGORITHMS[name], 3, 4)

@@ -19,7 +19,7 @@ from fedbandits.common.describe import describe
 from fedbandits.config.document import load_config
 from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.trajectory import trajectory
-from fedbandits.live.protocol.suitable import UnsuitableError, check_suitable
+from fedbandits.live.protocol.suitability import UnsuitableError, check_suitable
 from fedbandits.theory.theorems import RunFacts, theorem_of
 from fedbandits.tuning import knobs
 from tests.instances import ORACLE_SIZES, SMALL_CONFIG, connected_networks, random_losses

@@ -134,7 +134,7 @@ def test_no_losses_without_arms() -> None:
 
 
 def test_live_agents_have_no_round_in_common() -> None:
-    from fedbandits.live.operations.local_cluster import demo_losses
+    from fedbandits.live.federation.demo import demo_losses
 
     federation = fb.live.Federation(["tea", "coffee", "cocoa"], fb.networks.ring(AGENTS))
     with pytest.raises(ValueError, match=r"no round in common; play it with fb\.simulate"):

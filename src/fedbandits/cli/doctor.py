@@ -51,7 +51,8 @@ def how_played(file: Path, changes: Sequence[str]) -> list[str]:
     from fedbandits.simulation.options import Options
     from fedbandits.sweeps.plan import plan_of
 
-    plan, found = plan_of(config.read_document(file, changes)), {}
+    plan = plan_of(config.read_document(file, changes))
+    found: dict[str, None] = {}
     for number in range(len(plan.batches)):
         cells = plan.workshop(plan.parcel(number))
         simulations = [cell.simulation.draw(0) for cell in cells]

@@ -32,7 +32,8 @@ def schema(
       fedbandits schema --kind federation > federation.schema.json
     """  # noqa: D301
     from fedbandits.config.schema import configuration_schema
-    from fedbandits.live.federation.file_schemas import agent_schema, federation_schema
+    from fedbandits.live.federation.federation_file import federation_schema
+    from fedbandits.live.operations.agent_file import agent_schema
 
     make = {
         FileKind.run: configuration_schema,

@@ -1,4 +1,4 @@
-"""Rehearsals: a problem of ours played by real agents, and a result like that of a simulation."""
+"""Rehearsals: live agents play a problem, and the result is like that of a simulation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedbandits.arrays import Array
 from fedbandits.common import checks, streams
 from fedbandits.gossip.base import Gossip
-from fedbandits.live.federation.definition import Federation
+from fedbandits.live.federation.federation import Federation
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 from fedbandits.results.communication import Communication
@@ -28,7 +28,7 @@ from fedbandits.simulation.simulation import Simulation, conditions_of
 from fedbandits.simulation.validation import check_against
 
 from .faults import Faults
-from .run import AWAY, Played, Run, play_run
+from .rehearsal_run import AWAY, RehearsalRun, RunOutcome
 
 if TYPE_CHECKING:
     from fedbandits.engine.group import Group
@@ -73,7 +73,6 @@ class Rehearsal:
             liars = {numbers.get(who, who): attack for who, attack in liars.items()}
         gossip, conditions = federation.gossip, conditions_of(privacy, liars)
         assert isinstance(gossip, Gossip)
-        # First what is said of problem and federation, then what a simulation checks.
         _check_sizes(problem, federation)
         simulation = Simulation(
             problem, federation.algorithm, gossip, runs, seed, "float64", conditions=conditions
@@ -85,14 +84,14 @@ class Rehearsal:
             raise TypeError(f"faults must be an fb.live.Faults, not {self.faults!r}")
         self.faults.check(self.federation.members, self.simulation.problem.horizon)
         if self.lockstep and self.faults:
-            raise ValueError("in lockstep nothing goes wrong: leave faults out, or lockstep")
+            raise ValueError("lockstep excludes faults: leave out one of the two")
 
 
 def _check_sizes(problem: Problem, federation: Federation) -> None:
     if problem.adaptive:
         raise ValueError(
-            f"{problem.title} watches the arms of all agents in every round, and agents "
-            "who live apart have no round in common; play it with fb.simulate"
+            f"{problem.title} depends on the arms of all agents in every round, and live "
+            "agents have no common round; play it with fb.simulate"
         )
     if problem.arms != len(federation.arms):
         raise ValueError(
@@ -114,28 +113,28 @@ def rehearse(
     privacy: RandomisedResponse | None = None,
     liars: Attacks | None = None,
 ) -> Result:
-    """Play a problem through real agents, on a network and disks in memory under a virtual clock.
+    """Play a problem with live agents, on a network and disks in memory under a virtual clock.
 
-    A round takes a second: each agent makes its choice of round t at second t and a phase of its
-    own, observes its loss at once, and gossips once every `federation.gossip_period` seconds.
+    A round takes a second. Each agent makes its choice of round t at second t plus a constant
+    phase, observes its loss at once, and gossips every `federation.gossip_period` seconds.
 
-    The result is like that of `fb.simulate`, so that both can be plotted and compared: with the
-    same seed the arms are drawn from the same numbers. Two things differ. An agent that is away in
-    a round plays nothing and is left out of that round's mean; in sums over its own rounds that
-    mean stands for it. And `communication` is what was really sent, lost messages included; the
-    bytes of a leaf have their share of what is not numbers.
+    The result is like that of `fb.simulate`, so that you can plot and compare both: with the same
+    seed, the same random numbers draw the arms. Two things differ. An agent that is away in a round
+    does not count in that round's mean; in sums over its own rounds, that mean replaces it. And
+    `communication` counts the messages that were sent, including lost ones; bytes that are not
+    numbers are divided among the leaves.
 
     Args:
         problem: the losses.
-        federation: the agents, in the order of the problem's, and what they play.
-        faults: what goes wrong.
+        federation: the agents, in the order of the problem's agents, and their algorithm.
+        faults: the faults of messages, agents and clocks.
         runs: R.
-        seed: of the agents' randomness, and of what is lost and late.
-        lockstep: every edge makes exactly one exchange a round, of the values at its start. That is
-            what `fb.simulate(..., dtype="float64")` does, and the very same arms are played.
+        seed: the seed of the agents' randomness and of the faults.
+        lockstep: make exactly one exchange a round on every edge, of the values at its start. The
+            agents then play the same arms as `fb.simulate(..., dtype="float64")`.
         against: as in `fb.simulate`.
-        processes: that play runs side by side; the result does not depend on it. A script that asks
-            for more than one needs `if __name__ == "__main__":` around its calls.
+        processes: number of processes that play runs in parallel, without effect on the result. A
+            script that uses more than one needs `if __name__ == "__main__":` around its calls.
         privacy: as in `fb.simulate`, with the same bits.
         liars: as in `simulate`. A liar also reports to its neighbours as often as they allow,
             except in lockstep.
@@ -166,7 +165,7 @@ def rehearse_all(rehearsals: Sequence[Rehearsal], processes: int = 1) -> list[Re
     """Play several rehearsals whose runs share the processes."""
     groups = []
 
-    def runs() -> Iterator[Run]:
+    def runs() -> Iterator[RehearsalRun]:
         for each in rehearsals:
             groups.append(_prepared(each))
             yield from _runs(each)
@@ -189,7 +188,7 @@ def _prepared(rehearsal: Rehearsal) -> Group:
         return prepare([rehearsal.simulation], Options(devices=1))
 
 
-def _runs(rehearsal: Rehearsal) -> list[Run]:
+def _runs(rehearsal: Rehearsal) -> list[RehearsalRun]:
     simulation = rehearsal.simulation
     problem, runs, seed = simulation.problem, simulation.runs, simulation.seed
     checks.fits(16 * runs * problem.horizon * problem.agents, f"every play of {runs:,} runs")
@@ -201,7 +200,7 @@ def _runs(rehearsal: Rehearsal) -> list[Run]:
     if liars is not None:
         attacks = dict(zip(liars.agents, liars.attacks, strict=True))
     return [
-        Run(
+        RehearsalRun(
             problem,
             rehearsal.federation,
             rehearsal.faults,
@@ -218,7 +217,7 @@ def _runs(rehearsal: Rehearsal) -> list[Run]:
 
 
 def _uniforms(stream: int, seed: int, horizon: int, runs: int, agents: int) -> NDArray[np.float64]:
-    """Those of `simulate` for the same (seed, run, round, agent): `[T + 1, R, N]`."""
+    """Return the random numbers of `simulate`, by seed, run, round and agent: `[T + 1, R, N]`."""
     from fedbandits.engine.preparation import precision
 
     with precision("float64"):
@@ -238,33 +237,33 @@ def _drawing(stream: int, runs: int, agents: int) -> Callable[[Any, Any], Array]
     return drawn
 
 
-def _in_processes(runs: Iterable[Run], processes: int) -> list[Played]:
+def _in_processes(runs: Iterable[RehearsalRun], processes: int) -> list[RunOutcome]:
     if processes == 1:
-        return [play_run(run) for run in runs]
-    # Spawned: a fork of a process in which JAX is at work may hang.
+        return [run.play() for run in runs]
+    # Spawned, because forking a process that runs JAX may deadlock.
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(play_run, map(_portable, runs)))
+        return list(pool.map(RehearsalRun.play, map(_picklable, runs)))
 
 
-def _portable(run: Run) -> Run:
-    """A run that another process can be given."""
+def _picklable(run: RehearsalRun) -> RehearsalRun:
+    """Return the run; reject one that cannot be sent to another process."""
     try:
         pickle.dumps((run.problem, run.federation))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ValueError(
-            f"this cannot be handed to other processes ({error}); leave processes out, or use "
+            f"this cannot be sent to other processes ({error}); leave processes out, or use "
             "functions that can be imported"
         ) from error
     return run
 
 
-def _result(rehearsal: Rehearsal, group: Group, played: Sequence[Played]) -> Result:
+def _result(rehearsal: Rehearsal, group: Group, played: Sequence[RunOutcome]) -> Result:
     """Return the result of the runs, as that of a simulation."""
     from fedbandits.results.result import Result
     from fedbandits.simulation.building import build_result
 
     simulation, federation, [record] = rehearsal.simulation, rehearsal.federation, group.records
-    curves, totals = _sums(played, list(group.stages.excluded))
+    curves, totals = _curves(played, list(group.stages.excluded))
     record.add(1, curves, totals)
     for of_agents in (record.agent_incurred, record.agent_expected):
         of_agents[..., list(group.stages.excluded)] = np.nan
@@ -280,24 +279,24 @@ def _result(rehearsal: Rehearsal, group: Group, played: Sequence[Played]) -> Res
     return Result(named.assign_attrs(config=json.dumps(config)), simulation.gossip)
 
 
-def _sums(played: Sequence[Played], liars: list[int]) -> tuple[Curves, AgentTotals]:
+def _curves(outcomes: Sequence[RunOutcome], liars: list[int]) -> tuple[Curves, AgentTotals]:
     """Return curves over time, and totals of agents.
 
-    An agent that is away counts as the mean of the others, and so does a liar.
+    An agent that is away counts as the mean of the others. So does a liar.
     """
-    action = np.stack([run.action for run in played], axis=1)  # [T, R, N]
-    expected = np.stack([run.expected for run in played], axis=1)
+    action = np.stack([run.action for run in outcomes], axis=1)  # [T, R, N]
+    expected = np.stack([run.expected for run in outcomes], axis=1)
     action[..., liars], expected[..., liars] = AWAY, np.nan
-    arm_loss = played[0].arm_loss
-    here = action != AWAY
+    arm_loss = outcomes[0].arm_loss
+    present = action != AWAY
     incurred = np.where(
-        here,
+        present,
         np.take_along_axis(arm_loss, action.reshape(len(action), -1), 1).reshape(action.shape),
         np.nan,
     )
     means = np.nanmean(incurred, axis=2), np.nanmean(expected, axis=2)
     incurred, expected = (
-        np.where(here, values, mean[:, :, None])
+        np.where(present, values, mean[:, :, None])
         for values, mean in zip((incurred, expected), means, strict=True)
     )
     by_agent = expected.mean(axis=1)
@@ -307,14 +306,14 @@ def _sums(played: Sequence[Played], liars: list[int]) -> tuple[Curves, AgentTota
         means[0],
         means[1],
         arm_loss,
-        plays / here.sum(axis=2)[:, None],
+        plays / present.sum(axis=2)[:, None],
         excess.max(axis=1),
         np.ones(len(action), bool),
     )
     return curves, AgentTotals(incurred.sum(axis=0), expected.sum(axis=0))
 
 
-def _communication(group: Group, played: Sequence[Played]) -> Communication:
+def _communication(group: Group, played: Sequence[RunOutcome]) -> Communication:
     """Return what an agent really sent in a round, on average."""
     problem = group.first.problem
     rounds = len(played) * problem.horizon * problem.agents

@@ -1,4 +1,4 @@
-"""Tokens that clients show: read from a file or from an environment variable."""
+"""Bearer tokens, from files or environment variables."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fedbandits.common.files import atomic_write
 
 _BYTES = 32
 _SHORTEST = 16
-"""Fewest characters of a token."""
+"""Smallest length of a token, in characters."""
 
 
 def token_of(path: Path) -> str:
     """Return the token in a file; write a new one if the file does not exist.
 
     Raises:
-        ValueError: if users other than the owner and its group may read the file, if others than
-            the owner may write it, or if its content is malformed.
+        ValueError: if users outside the file's group may read it, if users other than its owner may
+            write it, or if its content is malformed.
     """
     if not path.exists():
         with atomic_write(path, private=True) as file:
@@ -58,11 +58,11 @@ def checked_token(text: str, where: str, fix: str = "") -> str:
     return token
 
 
-def shown(headers: Iterable[tuple[bytes, bytes]], token: bytes) -> bool:
-    """Whether a request shows the token; takes as long for a wrong one as for the right one.
+def shows(headers: Iterable[tuple[bytes, bytes]], token: bytes) -> bool:
+    """Return whether a request shows the token, in constant time.
 
     Example:
-        >>> shown([(b"authorization", b"Bearer secret")], b"secret")
+        >>> shows([(b"authorization", b"Bearer secret")], b"secret")
         True
     """
     found = [value for name, value in headers if name == b"authorization"]

@@ -1,4 +1,4 @@
-"""Who is in a federation, who hears whom and what they play: known to all, checked as a whole."""
+"""A federation: its members, their network and weights, and the game that they play."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fedbandits.common import checks
 from fedbandits.common.checks import did_you_mean
 from fedbandits.gossip import metropolis
 from fedbandits.gossip.base import Gossip
-from fedbandits.live.protocol.suitable import check_suitable
-from fedbandits.live.protocol.ticket_book import Expiry
+from fedbandits.live.protocol.suitability import check_suitable
+from fedbandits.live.protocol.tickets import TicketExpiry
 from fedbandits.networks import Network
 
 GOSSIP_PERIOD = 0.5
@@ -28,18 +28,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Part(NamedTuple):
-    """What one agent needs to know of its federation.
+    """The part of a federation that one agent needs.
 
     Attributes:
         name: of the agent.
-        agents: N.
-        neighbours: the weight of the edge to each.
-        arms: their names.
-        algorithm: set up.
+        agents: the number of agents.
+        neighbours: the weight of the edge to each neighbour.
+        arms: names of the arms.
+        algorithm: the algorithm, set up.
         gossip_period: seconds between two exchanges over an edge.
-        limit: the most that a difference counts in an exchange; infinite for no limit.
+        limit: the largest difference that counts in an exchange; infinite for no limit.
         expiry: of tickets.
-        addresses: `host:port` of the agent and of its neighbours, where they are known.
+        addresses: `host:port` of the agent and of its neighbours, where they have one.
         version: of the federation's file.
     """
 
@@ -50,7 +50,7 @@ class Part(NamedTuple):
     algorithm: AnyAlgorithm
     gossip_period: float
     limit: float
-    expiry: Expiry
+    expiry: TicketExpiry
     addresses: dict[str, str]
     version: int = 1
 
@@ -60,19 +60,19 @@ class Federation:
     """A network of named agents, its gossip weights, and the game.
 
     Args:
-        arms: their names, at least two.
+        arms: names of at least two arms.
         gossip: symmetric weights on a network (`fb.gossip.max_degree`, `metropolis`, `fastest`), or
-            a network, which gets `metropolis`. With `fb.gossip.clipped` a difference of estimates
-            counts in an exchange up to a limit, which bounds what a neighbour that lies can move.
-        members: the agents' names, in the order of the network; by default the network's own, or
+            a network, which gets `metropolis`. `fb.gossip.clipped` limits the difference of
+            estimates that counts in an exchange, and so the influence of a neighbour that lies.
+        members: names of the agents, in the order of the network; by default the network's own, or
             `agent1`, `agent2`, ...
-        algorithm: what each does.
-        gossip_period: seconds between two exchanges over an edge. Two or more to a choice make up
-            for lost messages.
-        expire_after: seconds after which a ticket that was not observed is closed; None for never.
-        expired_loss: charged then; None drops the ticket.
-        addresses: `host:port` of members, for those on a network: of each edge, one end has one.
-        version: of the file, for people: raised with every change of members.
+        algorithm: the algorithm of every agent.
+        gossip_period: seconds between two exchanges over an edge. Two or more exchanges per choice
+            make up for lost messages.
+        expire_after: seconds until a ticket without an observation is closed; None for never.
+        expired_loss: the loss charged for an expired ticket; None drops the ticket.
+        addresses: `host:port` of members on a network; every edge needs an end with an address.
+        version: number of the file, for people; every change of members raises it.
 
     Example:
         >>> import fedbandits as fb
@@ -97,10 +97,12 @@ class Federation:
         gossip = _symmetric(self.gossip)
         network = gossip.network
         members = tuple(self.members) or network.names or _numbered(network.agents)
-        arms = names(self.arms, "arm", least=2)
+        arms = distinct_names(self.arms, "arm", least=2)
         _check_members(members, network)
         if not isinstance(self.algorithm, Algorithm):
-            raise TypeError(f"algorithm must be one such as fb.FedExp3(), not {self.algorithm!r}")
+            raise TypeError(
+                f"algorithm must be an algorithm such as fb.FedExp3(), not {self.algorithm!r}"
+            )
         check_class(type(self.algorithm))
         algorithm = self.algorithm.set_up(Setting(len(arms), network.agents, gossip))
         if algorithm.arms_given not in (None, len(arms)):
@@ -115,7 +117,7 @@ class Federation:
         if self.expired_loss is not None:
             checks.unit_interval(self.expired_loss, "expired_loss")
             if self.expire_after is None:
-                raise ValueError("expired_loss needs expire_after: no ticket expires without")
+                raise ValueError("expired_loss needs expire_after: without it no ticket expires")
         check_addresses(self.addresses, members)
         checks.whole(self.version, "version", least=1)
         for name, found in (
@@ -128,25 +130,27 @@ class Federation:
         self._check_reachable()
 
     def _check_reachable(self) -> None:
-        """Refuse a link that neither end can open; without any addresses nobody is on a network."""
+        """Reject links that neither end can open, if any member has an address."""
         for u, v, _ in self.edges() if self.addresses else ():
             if u not in self.addresses and v not in self.addresses:
                 raise ValueError(
-                    f"neither {u} nor {v} has an address, so that nobody can open their link; give "
+                    f"neither {u} nor {v} has an address, so neither can open their link; give "
                     f'one of them a line in [addresses]: {u} = "{u}.example.org:7447"'
                 )
 
     @property
     def network(self) -> Network:
-        """Who hears whom."""
+        """The network of the agents."""
         assert isinstance(self.gossip, Gossip)
         return self.gossip.network
 
     def part(self, member: str) -> Part:
-        """What one agent needs to know."""
+        """Return the part of the federation that one agent needs."""
         if member not in self.members:
             meant = did_you_mean(member, self.members)
-            raise ValueError(f"no member {member!r}{meant} There are {', '.join(self.members)}")
+            raise ValueError(
+                f"no member {member!r}{meant} The members are {', '.join(self.members)}"
+            )
         gossip, neighbours = self.gossip, {}
         assert isinstance(gossip, Gossip)
         for u, v, weight in self.edges():
@@ -160,13 +164,13 @@ class Federation:
             self.algorithm,
             self.gossip_period,
             gossip.limit,
-            Expiry(self.expire_after, self.expired_loss),
+            TicketExpiry(self.expire_after, self.expired_loss),
             {k: v for k, v in self.addresses.items() if k == member or k in neighbours},
             self.version,
         )
 
     def edges(self) -> list[tuple[str, str, float]]:
-        """Both ends and the weight of every edge over which something is sent."""
+        """Return both ends and the weight of every edge with a weight above zero."""
         assert isinstance(self.gossip, Gossip)
         weights = self.gossip.edge_weights
         pairs = zip(self.network.edges.tolist(), weights.tolist(), strict=True)
@@ -176,9 +180,9 @@ class Federation:
     def read(cls, path: str | Path, *, allow_modules: Sequence[str] = ()) -> Federation:
         """Read a federation from a TOML file.
 
-        `links` names the edges; instead of it, [network] takes any network of ours. Everything but
-        arms and edges may be left out. The file runs no code: a name such as `my_shop:Leader` is
-        refused unless you allow the module `my_shop`.
+        `links` lists the edges; alternatively [network] names a network of `fb.networks`. All keys
+        but the arms and the edges are optional. The file runs no code: a name such as
+        `my_shop:Leader` is rejected unless you allow the module `my_shop`.
 
             version = 1
             arms = ["tea", "coffee", "cocoa"]
@@ -206,23 +210,23 @@ class Federation:
         """
         from fedbandits.config.reading import read_config
 
-        from .file import federation_of
+        from .federation_file import federation_of
 
         return federation_of(read_config(path), Path(path), allow_modules)
 
 
-def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
-    """Different names, as many as needed."""
+def distinct_names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
+    """Return the names as a tuple; reject duplicates, malformed names and too few of them."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise TypeError(f"{what}s must be a list of names, not {given!r}")
     for name in given:
         if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
             raise ValueError(
-                f"{what} names must be texts of up to 200 characters without control characters, "
+                f"{what} names must be texts of 1 to 200 characters without control characters, "
                 f"not {name!r}"
             )
     if len(given) < least:
-        raise ValueError(f"at least {least} {what}s are needed, not {len(given)}")
+        raise ValueError(f"give at least {least} {what}s, not {len(given)}")
     name, times = Counter(given).most_common(1)[0]
     if times > 1:
         raise ValueError(f"{what} {name!r} appears twice")
@@ -230,18 +234,23 @@ def names(given: Any, what: str, *, least: int) -> tuple[str, ...]:
 
 
 def require_connected(network: Network, members: tuple[str, ...]) -> None:
-    """Refuse a network with a part that hears nothing of the first agent, and name who is in it."""
-    if network.connected or len(members) != network.agents:
-        return
-    heard = {0}
-    for _ in range(network.agents):
-        heard |= {v for edge in network.edges.tolist() if heard & set(edge) for v in edge}
-    apart = [name for v, name in enumerate(members) if v not in heard]
-    raise ValueError(f"no way leads from {members[0]} to {', '.join(apart)}; link them")
+    """Reject networks that are not connected, and name the members of the other parts."""
+    if not network.connected and len(members) == network.agents:
+        links = [(members[u], members[v]) for u, v in network.edges.tolist()]
+        apart = ", ".join(unreachable(members, links))
+        raise ValueError(f"no path leads from {members[0]} to {apart}; link them")
+
+
+def unreachable(members: Sequence[str], links: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the members that no path links to the first one."""
+    reached = {members[0]}
+    for _ in members:
+        reached |= {name for link in links if reached & set(link) for name in link}
+    return [name for name in members if name not in reached]
 
 
 def _check_members(members: tuple[str, ...], network: Network) -> None:
-    for name in names(members, "agent", least=1):
+    for name in distinct_names(members, "agent", least=1):
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"member {name!r}: a member's name has up to 64 letters, digits, '.', '_' and '-', "
@@ -249,15 +258,16 @@ def _check_members(members: tuple[str, ...], network: Network) -> None:
             )
     if len(members) != network.agents:
         raise ValueError(
-            f"there are {len(members)} members, and {network.name} has {network.agents} agents"
+            f"there are {len(members)} members, but {network.name} has {network.agents} agents"
         )
 
 
 def check_addresses(addresses: Any, members: Sequence[str]) -> None:
-    """Refuse an address of nobody, or what is none."""
+    """Reject malformed addresses and addresses of unknown members."""
     for name, address in addresses.items():
         if name not in members:
-            raise ValueError(f"an address of {name!r}{did_you_mean(name, members)} No such member")
+            meant = did_you_mean(name, members)
+            raise ValueError(f"an address of {name!r}, which is not a member{meant}")
         host, colon, port = str(address).rpartition(":")
         if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
             raise ValueError(f"address of {name!r} must be host:port, not {address!r}")
@@ -268,14 +278,14 @@ def _symmetric(gossip: Any) -> Gossip:
         return metropolis(gossip)
     if not isinstance(gossip, Gossip):
         raise TypeError(
-            "gossip must be a network such as fb.networks.ring(3), or weights on one such as "
+            "gossip must be a network such as fb.networks.ring(3), or weights such as "
             f"fb.gossip.max_degree(fb.networks.ring(3)), not {gossip!r}"
         )
     always = not (gossip.random or gossip.silent or gossip.faults)
     if not always or not isinstance(gossip.weights, float | np.ndarray):
         raise ValueError(
-            f"{gossip.name}: agents that live apart take symmetric weights, the same at all "
-            "times: fb.gossip.metropolis, max_degree or fastest"
+            f"{gossip.name}: live agents need symmetric weights that never change: "
+            "fb.gossip.metropolis, max_degree or fastest"
         )
     return gossip
 

@@ -1,4 +1,4 @@
-"""Which algorithms can live apart: those that add to what they received, or to a share of it."""
+"""The algorithms that live agents can run: they add to received values, or to a share of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from .messages import Vector
 
 _ROUNDS = 3
-_CLOSE = 1e-9
+_TOLERANCE = 1e-9
 
 
 class UnsuitableError(ValueError):
-    """An algorithm that cannot live without a round in common, or beyond the simulator."""
+    """An algorithm that needs a common round or the simulator."""
 
 
 def check_suitable(algorithm: AnyAlgorithm, arms: int, agents: int) -> dict[str, Vector]:
-    """Refuse what needs a common round, or a simulator, or does not add to what it received.
+    """Reject algorithms that live agents cannot run.
 
-    The last is tried with numbers, in the first rounds: with c more received, the next message must
-    be λ c more, with the same λ in [0, 1]. Only then is what `update` adds, g, and takes away,
-    1 - λ of what it received, the agent's own, and may be counted in a ledger.
+    A ledger needs the agent's own contribution: what `update` adds, g, less the forgotten share
+    1 - λ of the received values. This function tries the first rounds with numbers: if c more is
+    received, the next message must be λ c larger, with the same λ in [0, 1] every time.
 
     Returns:
-        λ of every entry, by average leaf: below 1 where the algorithm forgets.
+        λ of every entry, by average leaf; below 1 where the algorithm forgets.
+
+    Raises:
+        UnsuitableError: if the algorithm needs a common round, draws its noise from a simulator, or
+            fails this trial.
     """
     name = type(algorithm).__name__
     floods = [leaf for leaf, how in algorithm.leaves.items() if how.combine == "flood"]
@@ -33,31 +37,32 @@ def check_suitable(algorithm: AnyAlgorithm, arms: int, agents: int) -> dict[str,
         why = f"it floods {', '.join(floods)}, which arrive a fixed number of rounds later"
     if algorithm.noised:
         why = (
-            "its noise is a simulator's, floating-point numbers of a known seed, and whoever sees "
-            "their last digits may tell what they should hide (Mironov, 2012): its ε would be no "
+            "its noise comes from a simulator, as floating-point numbers of a known seed; their "
+            "last digits may reveal what they should hide (Mironov, 2012), so its ε would not be a "
             "guarantee"
         )
     if why is not None:
         raise UnsuitableError(
-            f"{name} cannot live apart: {why}. FedExp3 can, and all that add to what they received"
+            f"{name} cannot live apart: {why}. FedExp3 can, like all algorithms that add to the "
+            "values they received"
         )
-    kept: dict[str, Vector] = {}
+    kept_shares: dict[str, Vector] = {}
     averages = [leaf for leaf, how in algorithm.leaves.items() if how.combine == "average"]
     for leaf in averages:
         shares = _shares(algorithm, leaf, arms, agents)
-        one, within = shares[0], shares.min() > -_CLOSE and shares.max() < 1 + _CLOSE
-        if not within or not np.allclose(shares, one, rtol=0, atol=_CLOSE):
+        one, within = shares[0], shares.min() > -_TOLERANCE and shares.max() < 1 + _TOLERANCE
+        if not within or not np.allclose(shares, one, rtol=0, atol=_TOLERANCE):
             raise UnsuitableError(
-                f"{name} cannot live apart: its {leaf!r} after a round is not what it received, or "
-                "a fixed share of that, plus something of its own, so no ledger can keep its "
+                f"{name} cannot live apart: its {leaf!r} after a round is not the received value, "
+                "or a fixed share of it, plus its own contribution, so no ledger can keep its "
                 "average"
             )
-        kept[leaf] = np.where(one > 1 - _CLOSE, 1.0, one)
-    return kept
+        kept_shares[leaf] = np.where(one > 1 - _TOLERANCE, 1.0, one)
+    return kept_shares
 
 
 def _shares(algorithm: AnyAlgorithm, leaf: str, arms: int, agents: int) -> Vector:
-    """How much of 1 and of 2 more received the next message of some rounds has: `[tries, M]`."""
+    """Return the shares of 1 and of 2 more received that the next message has: `[trials, M]`."""
     state = algorithm.init(arms, agents, dtype=np.float64)
     feedback = np.full(arms, 0.5) if algorithm.feedback == "full" else np.float64(0.5)
     first = algorithm.rounds_before_gossip(arms)

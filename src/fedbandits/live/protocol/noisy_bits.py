@@ -1,7 +1,7 @@
-"""Randomised response at a site: one bit of chance from the operating system instead of a loss.
+"""Randomised response of one agent: it learns from a noisy bit instead of each loss.
 
-All in whole numbers: of 2^64 equally likely draws, f lead to a flip, f being 2^64 / (1 + e^ε)
-rounded up, and a loss never moves the share of ones out of [f, 2^64 - f].
+The computation is exact, in whole numbers. Of 2^64 equally likely draws, f lead to a flip, where f
+is 2^64 / (1 + e^ε) rounded up. The number of draws that give a 1 is always within [f, 2^64 - f].
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.privacy.response import RandomisedResponse, flips
 
 BITS = 64
-"""Of a draw."""
+"""Number of random bits of a draw."""
 
 
-class Responses:
-    """What an agent is told instead of its losses.
+class NoisyBits:
+    """The noisy bits that an agent learns from.
 
     Args:
         epsilon: ε per round for the losses of this agent (event level), even if all others collude;
             arms are public. Finite.
-        drawn: a whole number of 64 bits, by chance that nobody can know or repeat.
+        draw: returns a whole number of 64 random bits, which no attacker can predict.
 
     Example:
-        >>> Responses(1.0, drawn=lambda bits: 2**63).bit(1.0)
+        >>> NoisyBits(1.0, draw=lambda bits: 2**63).bit(1.0)
         1.0
-        >>> round(Responses(1.0).expected(1.0), 3)  # flipped with probability 0.269
+        >>> round(NoisyBits(1.0).expected(1.0), 3)  # flipped with probability 0.269
         0.731
     """
 
-    def __init__(self, epsilon: float, drawn: Callable[[int], int] = secrets.randbits) -> None:
+    def __init__(self, epsilon: float, draw: Callable[[int], int] = secrets.randbits) -> None:
         self.epsilon = RandomisedResponse(epsilon).epsilon
         if math.isinf(self.epsilon):
             raise ValueError("epsilon must be finite, not inf; leave it out for no guarantee")
         self._flips = flips(self.epsilon, BITS)
-        self._drawn = drawn
+        self._draw = draw
 
     def ones(self, loss: float) -> int:
-        """How many of the 2^64 draws make the bit of a loss 1."""
+        """Return the number of the 2^64 draws that give a 1 for a loss."""
         span = 2**BITS - 2 * self._flips
         return self._flips + int(span * Fraction(loss))
 
     def bit(self, loss: float) -> float:
-        """The bit of a loss in [0, 1]: 0 or 1, another one whenever it is asked for."""
-        return float(self._drawn(BITS) < self.ones(loss))
+        """Draw the bit of a loss in [0, 1]: 0 or 1."""
+        return float(self._draw(BITS) < self.ones(loss))
 
     def expected(self, loss: float) -> float:
-        """What the bit is on average: a loss that is no secret, on the scale of bits."""
+        """Return the mean of the bit, for a loss that is not secret."""
         return self.ones(loss) / (1 << BITS)
 
     @property
@@ -64,19 +64,19 @@ class Responses:
         """Return the unbiased estimate of a mean loss from a mean of bits; it may leave [0, 1].
 
         Example:
-            >>> one = Responses(1.0)
+            >>> one = NoisyBits(1.0)
             >>> round(one.estimate(one.expected(0.25)), 9)
             0.25
         """
         return (bits - self._flips / (1 << BITS)) * 2 * self.noise
 
 
-class Rehearsed(Responses):
-    """What `fb.simulate` would tell an agent: from given numbers, and no guarantee.
+class RehearsedBits(NoisyBits):
+    """The bits of `fb.simulate`, from given random numbers and without a guarantee.
 
     Args:
-        privacy: of the simulation.
-        uniform: the number of the round, in (0, 1).
+        privacy: the randomised response of the simulation.
+        uniform: returns the random number of the round, in (0, 1).
     """
 
     def __init__(self, privacy: RandomisedResponse, uniform: Callable[[], float]) -> None:
@@ -85,12 +85,12 @@ class Rehearsed(Responses):
         self._uniform = uniform
 
     def bit(self, loss: float) -> float:
-        """The same bit."""
+        """Return the bit of the simulation."""
         return float(self._privacy.respond(np.asarray(loss), np.asarray(self._uniform())))
 
 
-def responses(epsilon: float | Responses | None, algorithm: AnyAlgorithm) -> Responses | None:
-    """Those of an agent; None where its losses are not blurred.
+def noisy_bits(epsilon: float | NoisyBits | None, algorithm: AnyAlgorithm) -> NoisyBits | None:
+    """Return the noisy bits of an agent; None for one that learns from losses.
 
     Raises:
         ValueError: for an algorithm that learns from the losses of all arms.
@@ -100,7 +100,7 @@ def responses(epsilon: float | Responses | None, algorithm: AnyAlgorithm) -> Res
     if algorithm.feedback == "full":
         raise ValueError(
             f"{type(algorithm).__name__} learns from the losses of all arms, and one noisy bit "
-            "cannot stand for them; leave epsilon out, or agree on an algorithm that learns from "
-            "the arm played, such as fb.FedExp3()"
+            "cannot replace them; leave epsilon out, or choose an algorithm that learns from the "
+            "arm played, such as fb.FedExp3()"
         )
-    return epsilon if isinstance(epsilon, Responses) else Responses(epsilon)
+    return epsilon if isinstance(epsilon, NoisyBits) else NoisyBits(epsilon)

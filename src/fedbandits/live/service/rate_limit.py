@@ -1,6 +1,7 @@
-"""How many requests are taken: of one address and of all, with the token and without.
+"""Limits on the requests per second of each address and of all addresses together.
 
-Who shows the token has buckets of its own, so that no stranger uses up what the application needs.
+Clients with and without the token have separate limits, so that strangers use up no requests of the
+application.
 """
 
 from __future__ import annotations
@@ -9,23 +10,23 @@ import ipaddress
 from typing import NamedTuple
 
 ADDRESSES = 1024
-"""Of which a count is kept; beyond, the one that was seen first is forgotten."""
+"""The largest number of addresses with a bucket; beyond it the oldest bucket is dropped."""
 
 
-class Rate(NamedTuple):
-    """Requests a second; as many at once if none came for a second.
+class RequestRate(NamedTuple):
+    """Requests per second; after a second without requests as many may come at once.
 
     Attributes:
         each: of one address.
-        all: of all together.
+        all: of all addresses together.
     """
 
     each: float
     all: float
 
 
-class Bucket:
-    """Fills with `rate` a second up to what a second brings; a request takes one."""
+class TokenBucket:
+    """A token bucket: it fills at `rate` per second up to `rate`, and a request takes one."""
 
     def __init__(self, rate: float, now: float) -> None:
         self._rate = rate
@@ -33,43 +34,43 @@ class Bucket:
         self._at = now
 
     def fill(self, now: float) -> bool:
-        """Whether there is one left now."""
+        """Fill the bucket; return whether a request can be taken."""
         self._level = min(self._rate, self._level + (now - self._at) * self._rate)
         self._at = now
         return self._level >= 1.0
 
     def take(self) -> None:
-        """Take one."""
+        """Take one request."""
         self._level -= 1.0
 
 
-class Buckets:
+class RequestLimit:
     """The buckets of one kind of client.
 
     Args:
-        rate: of each and of all.
+        rate: the limits.
         now: in seconds.
 
     Example:
-        >>> buckets = Buckets(Rate(each=2, all=3), now=0.0)
-        >>> [buckets.take(client, 0.0) for client in ("a", "a", "a", "b", "b")]
+        >>> limit = RequestLimit(RequestRate(each=2, all=3), now=0.0)
+        >>> [limit.take(client, 0.0) for client in ("a", "a", "a", "b", "b")]
         [True, True, False, True, False]
-        >>> buckets.take("a", 0.5)
+        >>> limit.take("a", 0.5)
         True
     """
 
-    def __init__(self, rate: Rate, now: float) -> None:
+    def __init__(self, rate: RequestRate, now: float) -> None:
         self._rate = rate
-        self._all = Bucket(rate.all, now)
-        self._each: dict[str, Bucket] = {}
+        self._all = TokenBucket(rate.all, now)
+        self._each: dict[str, TokenBucket] = {}
 
     def take(self, client: str, now: float) -> bool:
-        """Whether one more of this client is within the limits; counts it if so."""
+        """Return whether a request of this client is within the limits; count it if so."""
         bucket = self._each.get(client)
         if bucket is None:
             if len(self._each) >= ADDRESSES:
                 del self._each[next(iter(self._each))]
-            bucket = self._each[client] = Bucket(self._rate.each, now)
+            bucket = self._each[client] = TokenBucket(self._rate.each, now)
         if not (bucket.fill(now) and self._all.fill(now)):
             return False
         bucket.take()
@@ -78,7 +79,7 @@ class Buckets:
 
 
 def client_of(host: str) -> str:
-    """Who is behind an address: in IPv6 whoever has the network, since they have all of it.
+    """Return the client behind an IP address: with IPv6 its /64 network, which one client owns.
 
     Example:
         >>> client_of("192.0.2.7"), client_of("2001:db8::1") == client_of("2001:db8::2")

@@ -1,4 +1,4 @@
-"""Live agents that learn from noisy bits: exact odds, and a loss that nowhere stays."""
+"""Live agents that learn from noisy bits: the odds are exact, and no loss is saved."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ import fedbandits as fb
 from fedbandits.cli.live_tables import journal_lines, status_lines
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live import Agent, Federation
-from fedbandits.live.agent.responses import BITS, Responses
 from fedbandits.live.journal import read_journal
-from fedbandits.live.journal.errors import OtherJournalError
+from fedbandits.live.journal.errors import JournalError
 from fedbandits.live.journal.summary import summary
 from fedbandits.live.operations.site import read_site
-from fedbandits.live.protocol.ledger import owns
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.protocol.noisy_bits import BITS, NoisyBits
 from fedbandits.live.protocol.observations import ObservationError
 from fedbandits.live.rehearsal.memory import MemoryStore
 from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from fedbandits.live.service.metrics import Metrics
+
+from .members import virtually
 
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))
@@ -38,10 +40,10 @@ SAID = (
 
 
 def test_no_two_losses_change_the_odds_of_a_bit_by_more_than_e_to_epsilon() -> None:
-    """Exactly, of 2^64 draws; and with one flip less they would."""
+    """Exactly, of 2^64 draws. With one flip less they would."""
     losses = [0.0, 5e-324, 1e-17, 0.3, 0.5, 1 - 2.0**-53, 1.0]
     for epsilon in (1e-6, 0.01, 0.1, 1.0, 5.0, 10.0, 40.0, 44.0, 60.0, 700.0):
-        responses, odds = Responses(epsilon), Decimal(epsilon).exp()
+        responses, odds = NoisyBits(epsilon), Decimal(epsilon).exp()
         ones = [responses.ones(loss) for loss in losses]
         least, most = ones[0], ones[-1]
         assert ones == sorted(ones)
@@ -55,14 +57,14 @@ def test_no_two_losses_change_the_odds_of_a_bit_by_more_than_e_to_epsilon() -> N
 
 
 def test_a_bit_is_drawn_below_the_count() -> None:
-    count = Responses(1.0).ones(0.3)
-    assert Responses(1.0, lambda _: count - 1).bit(0.3) == 1.0
-    assert Responses(1.0, lambda _: count).bit(0.3) == 0.0
+    count = NoisyBits(1.0).ones(0.3)
+    assert NoisyBits(1.0, lambda _: count - 1).bit(0.3) == 1.0
+    assert NoisyBits(1.0, lambda _: count).bit(0.3) == 0.0
 
 
 def test_bits_come_from_the_operating_system() -> None:
     """Null: Bernoulli(f + ℓ/c), independent; five standard errors."""
-    responses = Responses(1.0)
+    responses = NoisyBits(1.0)
     p = responses.expected(0.25)
     bits = [responses.bit(0.25) for _ in range(20_000)]
     assert {*bits} == {0.0, 1.0}
@@ -73,8 +75,8 @@ def agent(store: Any = None, federation: Federation = ALONE, **options: Any) -> 
     return Agent("agent1", federation, store or MemoryStore(random.Random(0)), **options)
 
 
-def test_the_loss_stands_nowhere_in_the_journal(tmp_path: Path) -> None:
-    """Nor does its ticket hold the bit; without ε it does, so that the search would find it."""
+def test_the_journal_contains_no_loss(tmp_path: Path) -> None:
+    """Nor the bit in its ticket. Without ε it contains the loss, so the search can find it."""
     loss = 0.1234567890123
     packed = struct.pack("<d", loss)
     for epsilon in (None, 1.0):
@@ -95,7 +97,7 @@ def test_the_loss_stands_nowhere_in_the_journal(tmp_path: Path) -> None:
         kept = {ticket.feedback for ticket in content.saved.tickets}
         assert kept == ({packed} if epsilon is None else {b""})
         assert content.saved.state is not None
-        # What was learnt are bits over probabilities, each 0 or at least 1.
+        # The inputs are bits over probabilities, each 0 or at least 1.
         z = np.frombuffer(content.saved.state.inputs["z"])
         assert epsilon is None or all(value == 0 or value >= 1 for value in z)
         lines = journal_lines(summary(content, 0.0))
@@ -103,56 +105,54 @@ def test_the_loss_stands_nowhere_in_the_journal(tmp_path: Path) -> None:
 
 
 def test_an_agent_learns_from_the_bit() -> None:
-    """The same as one that is told the bits themselves."""
+    """As if it observed the bits."""
 
-    def played(epsilon: Any, told: float) -> Any:
+    def played(epsilon: Any, loss: float) -> Any:
         async def work() -> Any:
             one = agent(epsilon=epsilon, seed=bytes(32))
             async with one:
                 for _ in range(10):
                     ticket = await one.choose()
-                    await one.observe(ticket, told)
+                    await one.observe(ticket, loss)
                 return one.probabilities
 
         return run_virtual(work())
 
-    always = Responses(1.0, lambda _: 0)
+    always = NoisyBits(1.0, lambda _: 0)
     assert played(always, 0.0) == played(None, 1.0) != played(None, 0.0)
 
 
-def test_observed_again_whatever_comes_is_taken_for_the_same() -> None:
-    async def work() -> None:
-        async with agent(epsilon=1.0) as one:
-            ticket = await one.choose()
-            await one.observe(ticket, 0.25)
-            before = one.probabilities
-            await one.observe(ticket, 0.25)
-            await one.observe(ticket, 0.75)  # nobody knows that it was another
-            assert (one.probabilities, one.status().observed) == (before, 1)
-            with pytest.raises(ObservationError, match=r"must be in \[0, 1\], not 2.0"):
-                await one.observe(ticket, 2.0)
-
-    run_virtual(work())
+@virtually
+async def test_every_repeated_observation_counts_as_the_same() -> None:
+    async with agent(epsilon=1.0) as one:
+        ticket = await one.choose()
+        await one.observe(ticket, 0.25)
+        before = one.probabilities
+        await one.observe(ticket, 0.25)
+        await one.observe(ticket, 0.75)  # the first loss is not known
+        assert (one.probabilities, one.status().observed) == (before, 1)
+        with pytest.raises(ObservationError, match=r"must be in \[0, 1\], not 2.0"):
+            await one.observe(ticket, 2.0)
 
 
 class Wire:
-    """A transport that keeps what is sent."""
+    """A transport that records sent messages."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
 
     async def start(self, receive: Any) -> None:
-        """Nobody answers."""
+        """Deliver nothing."""
 
     def send(self, to: str, message: bytes) -> None:
         self.sent.append(message)
 
     async def stop(self) -> None:
-        """Nothing to let go."""
+        """Do nothing."""
 
 
-def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
-    """Told once more, the loss draws another bit: of the first nothing may have left."""
+def test_a_bit_that_a_crash_loses_was_not_sent() -> None:
+    """The repeated observation draws another bit, so nothing of the first may have been sent."""
     pair = Federation(ARMS, fb.networks.path(2), gossip_period=1.0)
 
     async def work(crash: bool) -> tuple[int, int]:
@@ -160,20 +160,20 @@ def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
 
         def draw(bits: int) -> int:
             drawn[0] += 1
-            return bits * 0  # which makes a 1
+            return bits * 0  # gives a 1
 
-        bits = Responses(1.0, draw)
+        bits = NoisyBits(1.0, draw)
         one = Agent(reports, pair, store, wire, epsilon=bits)
         await one.start()
         ticket = await one.choose()
         await asyncio.sleep(5)
         before = {*wire.sent}
-        telling = asyncio.ensure_future(one.observe(ticket, 0.5))
-        await asyncio.sleep(0.01 if crash else 20)  # gossip goes on while the disk is slow
+        observing = asyncio.ensure_future(one.observe(ticket, 0.5))
+        await asyncio.sleep(0.01 if crash else 20)  # gossip continues while the disk is slow
         if crash:
             one.report()
             await one.abort()
-            await asyncio.gather(telling, return_exceptions=True)
+            await asyncio.gather(observing, return_exceptions=True)
             assert {*wire.sent} == before
             again = Agent(reports, pair, store, Wire(), epsilon=bits)
             async with again:
@@ -184,30 +184,28 @@ def test_a_bit_that_a_crash_forgets_was_told_nobody() -> None:
 
     reports = next(name for name in ("agent1", "agent2") if not owns(name, other(name)))
     assert run_virtual(work(crash=True)) == (2, 0)
-    told, news = run_virtual(work(crash=False))
-    assert told == 1
-    assert news > 0  # else the test could not fail
+    draws, news = run_virtual(work(crash=False))
+    assert draws == 1
+    assert news > 0  # otherwise the test could not fail
 
 
 def other(name: str) -> str:
     return {"agent1": "agent2", "agent2": "agent1"}[name]
 
 
-def test_the_loss_of_an_expired_ticket_is_no_secret_and_is_charged_on_the_scale_of_bits() -> None:
+@virtually
+async def test_an_expired_loss_is_charged_on_the_scale_of_bits() -> None:
     federation = Federation(ARMS, fb.networks.path(1), expire_after=10.0, expired_loss=1.0)
 
-    async def work() -> None:
-        async with agent(federation=federation, epsilon=1.0) as one:
-            ticket = await one.choose()
-            await asyncio.sleep(11)
-            await one.choose()
-            charged = one._running().ledger.values["z"].max() * ticket.probability
-            assert charged == pytest.approx(math.e / (1 + math.e))
-
-    run_virtual(work())
+    async with agent(federation=federation, epsilon=1.0) as one:
+        ticket = await one.choose()
+        await asyncio.sleep(11)
+        await one.choose()
+        charged = one._running().ledger.values["z"].max() * ticket.probability
+        assert charged == pytest.approx(math.e / (1 + math.e))
 
 
-def test_status_tells_it() -> None:
+def test_the_status_reports_epsilon() -> None:
     async def status(epsilon: float | None) -> Any:
         async with agent(epsilon=epsilon) as one:
             numbers = Metrics(one).text().decode()
@@ -216,11 +214,11 @@ def test_status_tells_it() -> None:
 
     found = run_virtual(status(1.0))
     assert found.epsilon == 1.0
-    told = {name: getattr(found, name) for name in found.__struct_fields__}
-    assert SAID in status_lines(told)
+    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+    assert SAID in status_lines(fields)
     assert run_virtual(status(None)).epsilon is None
-    del told["epsilon"]  # as an older agent tells it
-    assert "privacy: no guarantee" in status_lines(told)
+    del fields["epsilon"]  # as an older agent reports it
+    assert "privacy: no guarantee" in status_lines(fields)
 
 
 def test_another_epsilon_needs_another_journal(tmp_path: Path) -> None:
@@ -230,12 +228,12 @@ def test_another_epsilon_needs_another_journal(tmp_path: Path) -> None:
 
     asyncio.run(begun(1.0))
     for other in (2.0, None):
-        with pytest.raises(OtherJournalError, match=f"with epsilon 1.0, not {other}"):
+        with pytest.raises(JournalError, match=f"with epsilon 1.0, not {other}"):
             asyncio.run(begun(other))
     asyncio.run(begun(1.0))
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_epsilons_are_rejected() -> None:
     for wrong, why in ((0.0, "at least 1e-06"), (math.inf, "finite, not inf; leave it out")):
         with pytest.raises(ValueError, match=why):
             agent(epsilon=wrong)
@@ -246,29 +244,29 @@ def test_what_cannot_be_is_refused() -> None:
         agent(federation=full, epsilon=1.0)
 
 
-def site(folder: Path, more: str, algorithm: str = "FedExp3") -> Path:
-    (folder / "federation.toml").write_text(
-        'arms = ["tea", "coffee"]\nmembers = ["north"]\nlinks = []\n'
-        f'[algorithm]\nname = "{algorithm}"\n'
-    )
-    path = folder / "agent.toml"
-    path.write_text(f'name = "north"\nfederation = "federation.toml"\n{more}')
-    return path
+def test_a_site_chooses_its_own_epsilon(tmp_path: Path) -> None:
+    """Other mistakes in [privacy] are in the tests of agent files."""
 
+    def epsilon(more: str, algorithm: str = "FedExp3") -> float | None:
+        (tmp_path / "federation.toml").write_text(
+            'arms = ["tea", "coffee"]\nmembers = ["north"]\nlinks = []\n'
+            f'[algorithm]\nname = "{algorithm}"\n'
+        )
+        path = tmp_path / "agent.toml"
+        path.write_text(f'name = "north"\nfederation = "federation.toml"\n{more}')
+        return read_site(path).epsilon
 
-def test_a_site_decides_for_its_own_losses(tmp_path: Path) -> None:
-    assert read_site(site(tmp_path, "")).epsilon is None
-    assert read_site(site(tmp_path, "[privacy]\nepsilon = 1\n")).epsilon == 1.0
-    for text, why in (
+    assert epsilon("") is None
+    assert epsilon("[privacy]\nepsilon = 1\n") == 1.0
+    for more, why in (
         ("[privacy]\neps = 1\n", "did you mean 'epsilon'"),
-        ("[privacy]\n", r"\[privacy\]: no epsilon; add epsilon = 1.0"),
         ("privacy = 1\n", r"write \[privacy\]"),
         ("[privacy]\nepsilon = 0\n", r"\[privacy\]: epsilon must be a number of at least 1e-06"),
     ):
         with pytest.raises(ConfigError, match=why):
-            read_site(site(tmp_path, text))
+            epsilon(more)
     with pytest.raises(ConfigError, match="FedHedge learns from the losses of all arms"):
-        read_site(site(tmp_path, "[privacy]\nepsilon = 1\n", "FedHedge"))
+        epsilon("[privacy]\nepsilon = 1\n", "FedHedge")
 
 
 @pytest.mark.slow
