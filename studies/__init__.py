@@ -27,14 +27,14 @@ from .moving import trackers
 
 
 @dataclass(frozen=True)
-class Options(paper.Options):
+class Options(paper.PartOptions):
     """The options of `python -m studies`."""
 
     program: ClassVar[tuple[str, ...]] = ("python", "-m", "studies")
-    sources: ClassVar[tuple[Path, ...]] = (*paper.Options.sources, Path(__file__).parent)
+    sources: ClassVar[tuple[Path, ...]] = (*paper.PartOptions.sources, Path(__file__).parent)
 
 
-REGISTRY: dict[str, Callable[[paper.Options], Section]] = {
+REGISTRY: dict[str, Callable[[paper.PartOptions], Section]] = {
     "suite": suite.reproduce,
     "moving": trackers.reproduce,
     "leaderboard": leaderboard.reproduce,

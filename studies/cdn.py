@@ -24,7 +24,7 @@ import fedbandits as fb
 from fedbandits.common.statistics import Interval, interval
 from fedbandits.paper.intervals import Floats, with_half
 from fedbandits.paper.pictures import Picture, plain_panel
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.problems.cdn import EdgeTraffic
 from fedbandits.results.plots import COLOURS
 
@@ -128,7 +128,7 @@ class Choice(NamedTuple):
         return int((self.chosen[:, :, best] == 1).all(axis=1).sum())
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Play, count and write; `cdn` as .png, .pdf and .svg, and `cdn.csv`."""
     problem, runs = fb.problems.cdn(), options.runs or (QUICK if options.quick else RUNS)
     gossip, players = fb.gossip.metropolis(network()), (fb.FedExp3(), fb.Exp3())
@@ -227,7 +227,7 @@ def frame(choices: Mapping[str, Choice], means: Means) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["decides", "edge", "policy", "share", "runs"])
 
 
-def misses_table(means: Means) -> Table:
+def misses_table(means: Means) -> SectionTable:
     """Return misses of policies by kind of traffic."""
     votes, columns = dict(means.votes), {**means.by_kind(), "fleet": means.fleet}
     rows = [
@@ -238,10 +238,10 @@ def misses_table(means: Means) -> Table:
         "Misses in % of all requests, mean over the edges with this kind of traffic and over the "
         "fleet; and of how many edges the policy is the favourite, the one that misses least there."
     )
-    return Table("What each policy misses", ("policy", *columns, "favourite of"), rows, note)
+    return SectionTable("What each policy misses", ("policy", *columns, "favourite of"), rows, note)
 
 
-def choice_table(choices: Mapping[str, Choice], means: Means) -> Table:
+def choice_table(choices: Mapping[str, Choice], means: Means) -> SectionTable:
     """Return the share of right choices of each way to decide, and the cost of its choices."""
 
     def everywhere(name: str) -> str:
@@ -253,7 +253,7 @@ def choice_table(choices: Mapping[str, Choice], means: Means) -> Table:
         return with_half(interval(values), form) if values.size else "-"
 
     best = means.policies[means.best]
-    return Table.of(
+    return SectionTable.of(
         "Who finds the fleet's best policy",
         choices,
         [

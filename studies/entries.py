@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fedbandits.common.statistics import Interval
 from fedbandits.paper.intervals import Floats, with_half
-from fedbandits.paper.section import Options
+from fedbandits.paper.section import PartOptions
 
 from .ratios import mean_ratio
 
@@ -35,7 +35,7 @@ class Sizes:
         """Agents along one side of a square grid."""
         return math.isqrt(self.agents)
 
-    def with_options(self, options: Options) -> Sizes:
+    def with_options(self, options: PartOptions) -> Sizes:
         """Return these sizes with as many draws as `--runs` asks for."""
         return replace(self, draws=options.runs or self.draws)
 

@@ -27,7 +27,7 @@ from fedbandits.engine import totals
 from fedbandits.paper.cells import in_threads
 from fedbandits.paper.intervals import Floats, exponent, span
 from fedbandits.paper.pictures import Picture, draw_points, finished
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import new_axes, plain_log
 from fedbandits.simulation.simulation import Simulation
 
@@ -111,7 +111,7 @@ class Crossover(NamedTuple):
     default: int | None
 
 
-def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
+def reproduce(options: PartOptions, sizes: Sizes | None = None) -> Section:
     """Play, draw and write the growth in T.
 
     Writes `horizons.csv`, `horizons_exponents.csv` and a picture for each network.
@@ -296,13 +296,13 @@ def since(better: Mapping[int, bool]) -> int | None:
     return first
 
 
-def exponent_table(exponents: pd.DataFrame) -> Table:
+def exponent_table(exponents: pd.DataFrame) -> SectionTable:
     """Return the fitted growth in T."""
 
     def player(row: Mapping[Any, Any]) -> str:
         return f"{row['network']}: {row['algorithm']}, {row['horizons']}"
 
-    return Table.of(
+    return SectionTable.of(
         "Growth in T",
         exponents.to_dict("records"),
         [
@@ -318,7 +318,7 @@ def exponent_table(exponents: pd.DataFrame) -> Table:
     )
 
 
-def regret_table(points: pd.DataFrame) -> Table:
+def regret_table(points: pd.DataFrame) -> SectionTable:
     """Return regret at every horizon: a row for each, a column for each player."""
     rows = []
     for _, here in points.groupby(["network", "time"], sort=False):
@@ -336,7 +336,7 @@ def regret_table(points: pd.DataFrame) -> Table:
     columns = ("regret of the mean agent", *PLAYERS, UNIFORM, "γ_T", "theorem's B")
     half = float(((points["high"] - points["low"]) / 2 / points["mean"]).max())
     note = f"Means of {points['runs'].iloc[0]} draws; 95% intervals are ± {half:.1%} at most."
-    return Table("Regret", columns, rows, note)
+    return SectionTable("Regret", columns, rows, note)
 
 
 def findings(played: Played, exponents: pd.DataFrame, crossed: Crossover) -> list[str]:

@@ -20,7 +20,7 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.paper.cells import KeptCells, forget_cells, in_threads, kept_cells
 from fedbandits.paper.pictures import Picture, error_bars, finished
-from fedbandits.paper.section import Options, Section, Table, versions
+from fedbandits.paper.section import PartOptions, Section, SectionTable, versions
 from fedbandits.results.plots import COLOURS, new_axes, plain_log
 from fedbandits.tuning import choose
 
@@ -98,7 +98,7 @@ def players(left_out: Container[str] = LEFT_OUT) -> dict[str, AnyAlgorithm]:
 
 
 def reproduce(
-    options: Options,
+    options: PartOptions,
     sizes: Sizes | None = None,
     algorithms: dict[str, AnyAlgorithm] | None = None,
 ) -> Section:
@@ -228,13 +228,13 @@ def adversarial(entry: Entry) -> bool:
 
 def board(
     entries: list[Entry], costs: dict[str, Cost], device: str, horizon: int = FULL.suite.horizon
-) -> Table:
+) -> SectionTable:
     """Return one row for each algorithm."""
 
     def sends(name: str) -> str:
         return " + ".join(dict.fromkeys(costs[name].leaves.values())) or "nothing"
 
-    return Table.of(
+    return SectionTable.of(
         "The board",
         ranked(entries, DEFAULT, stationary),
         [
@@ -270,7 +270,7 @@ def promises(names: Iterable[str]) -> str:
     return " ".join(said)
 
 
-def by_family(entries: list[Entry]) -> Table:
+def by_family(entries: list[Entry]) -> SectionTable:
     """Return default and tuned by family, over the networks."""
 
     def of(family: str) -> Where:
@@ -280,7 +280,7 @@ def by_family(entries: list[Entry]) -> Table:
     return _breakdown(entries, "By family, mean over networks: default / tuned", parts)
 
 
-def by_network(entries: list[Entry]) -> Table:
+def by_network(entries: list[Entry]) -> SectionTable:
     """Return default and tuned by network, over families 1 to 4."""
 
     def on(network: str) -> Where:
@@ -290,7 +290,7 @@ def by_network(entries: list[Entry]) -> Table:
     return _breakdown(entries, "By network, families 1 to 4: default / tuned", parts)
 
 
-def _breakdown(entries: list[Entry], title: str, parts: dict[str, Where]) -> Table:
+def _breakdown(entries: list[Entry], title: str, parts: dict[str, Where]) -> SectionTable:
     def cell(algorithm: str, where: Where) -> str:
         both = [select(entries, algorithm, setting, where) for setting in (DEFAULT, TUNED)]
         return " / ".join(f"{100 * share(found).mean:.1f}" if found else "-" for found in both)
@@ -298,7 +298,7 @@ def _breakdown(entries: list[Entry], title: str, parts: dict[str, Where]) -> Tab
     names = ranked(entries, DEFAULT, stationary)
     rows = [(name, *(cell(name, where) for where in parts.values())) for name in names]
     note = "Regret at T in % of uniform play's, mean over agents; -: nothing to tune."
-    return Table(title, ("algorithm", *parts), rows, note)
+    return SectionTable(title, ("algorithm", *parts), rows, note)
 
 
 def frame(entries: list[Entry], costs: dict[str, Cost]) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from fedbandits.common.statistics import Interval, interval
 from fedbandits.paper.cells import in_threads
 from fedbandits.paper.intervals import Floats, with_half
 from fedbandits.paper.pictures import Picture, error_bars, legend_under, new_panels
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import COLOURS
 
 from .entries import Sizes
@@ -72,7 +72,7 @@ Found = Mapping[tuple[str, str, str], Leak]
 """By losses, network and algorithm."""
 
 
-def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
+def reproduce(options: PartOptions, sizes: Sizes | None = None) -> Section:
     """Play and attack; write `leaks` as .png, .pdf and .svg, and `leaks.csv`.
 
     `options.runs` are the draws.
@@ -191,7 +191,7 @@ def _percent(values: Floats) -> str:
     return with_half(interval(values), scale=100)
 
 
-def arms_table(found: Found, losses: str) -> Table:
+def arms_table(found: Found, losses: str) -> SectionTable:
     """Compare arms found with arms guessed."""
 
     def cell(kind: str, network: str) -> str:
@@ -208,7 +208,7 @@ def arms_table(found: Found, losses: str) -> Table:
     return _by_network(f"Arms found by a curious neighbour: {losses}", found, cell, note)
 
 
-def loss_table(found: Found) -> Table:
+def loss_table(found: Found) -> SectionTable:
     """Return the median error of graded losses."""
     spreads = [leak.spread for (losses, _, _), leak in found.items() if losses == GRADED]
     note = (
@@ -224,15 +224,17 @@ def loss_table(found: Found) -> Table:
     )
 
 
-def _by_network(title: str, found: Found, cell: Callable[[str, str], str], note: str) -> Table:
+def _by_network(
+    title: str, found: Found, cell: Callable[[str, str], str], note: str
+) -> SectionTable:
     networks = _names(found, 1)
     rows = [[kind, *(cell(kind, network) for network in networks)] for kind in _names(found, 2)]
-    return Table(title, ("algorithm", *networks), rows, note)
+    return SectionTable(title, ("algorithm", *networks), rows, note)
 
 
-def blurred_table(found: Mapping[float, Floats]) -> Table:
+def blurred_table(found: Mapping[float, Floats]) -> SectionTable:
     """Compare losses found behind noisy bits with the theoretical limit."""
-    return Table.of(
+    return SectionTable.of(
         "Losses found behind randomised response",
         found,
         [

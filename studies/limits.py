@@ -18,7 +18,8 @@ from fedbandits.live import Federation
 from fedbandits.live.rehearsal.rehearsal import Rehearsal, rehearse_all
 from fedbandits.networks import Network
 from fedbandits.paper.intervals import Floats, with_half
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
+from fedbandits.simulation.simulation import conditions_of
 
 from .entries import Sizes
 
@@ -57,7 +58,7 @@ Found = Mapping[tuple[str, float, bool], Floats]
 """Regret at T of each draw, by setting, multiple and whether there is a liar."""
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Rehearse and tabulate. `options.runs` are the draws of the losses."""
     sizes = (QUICK if options.quick else FULL).with_options(options)
     section = options.section(
@@ -89,11 +90,11 @@ def play(sizes: Sizes, seed: int) -> dict[tuple[str, float, bool], Floats]:
             gossip = fb.gossip.clipped(plain, multiple * setting.period)
             federation = Federation(arms, gossip, gossip_period=setting.period)
             for lies in (False, True):
-                liars = {setting.liar: fb.attacks.promote(worst)} if lies else None
+                liars = {setting.liar: fb.attacks.promote(worst)} if lies else {}
                 for s in seeds:
                     problem = fb.problems.bernoulli(MEANS, sizes.horizon, agents=agents, seed=s)
                     rehearsals[name, multiple, lies, s] = Rehearsal.of(
-                        problem, federation, seed=s, liars=liars
+                        problem, federation, seed=s, conditions=conditions_of(liars=liars)
                     )
     results = rehearse_all([*rehearsals.values()], os.cpu_count() or 1)
     regret = {
@@ -104,7 +105,7 @@ def play(sizes: Sizes, seed: int) -> dict[tuple[str, float, bool], Floats]:
     return {cell: np.array([regret[*cell, s] for s in seeds]) for cell in cells}
 
 
-def table(found: Found, sizes: Sizes) -> Table:
+def table(found: Found, sizes: Sizes) -> SectionTable:
     """Tabulate regret with and without the liar, by limit."""
     rows = [
         [
@@ -126,4 +127,4 @@ def table(found: Found, sizes: Sizes) -> Table:
         f"in the middle of the grid. Uniform play has regret {uniform:.0f}; an agent that always "
         f"plays the worst arm has {(max(MEANS) - min(MEANS)) * sizes.horizon:.0f}."
     )
-    return Table("Regret by limit", ["limit / period", *heads], rows, note)
+    return SectionTable("Regret by limit", ["limit / period", *heads], rows, note)

@@ -22,7 +22,7 @@ from fedbandits.paper.cells import in_threads
 from fedbandits.paper.figure1 import EXPLORATION, LEARNING_RATE
 from fedbandits.paper.intervals import span, with_half
 from fedbandits.paper.pictures import Picture, draw_points, finished
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import new_axes
 
 from .ratios import mean_ratio
@@ -67,7 +67,7 @@ FULL = Sizes(
 QUICK = Sizes(arms=(20, 400), constants=(0.03, LEARNING_RATE), horizon=1000, draws=2)
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Play, draw and write regret against the number of arms.
 
     Writes `linear_arms` as .png, .pdf and .svg, `linear.csv` and `linear.nc` into `options.out`.
@@ -187,7 +187,7 @@ def regret_growth(data: xr.Dataset) -> dict[str, Interval]:
     return {name: mean_ratio([tuple(values.to_numpy())]) for name, values in ends.items()}
 
 
-def arms_table(data: xr.Dataset) -> Table:
+def arms_table(data: xr.Dataset) -> SectionTable:
     """Return regret at T by K."""
     regrets, tried = by_algorithm(data), data["constant"].to_numpy()
 
@@ -198,7 +198,7 @@ def arms_table(data: xr.Dataset) -> Table:
         place = int(data["fedexp3"].sel(arms=arms).mean("draw").to_numpy().argmin())
         return f"{tried[place]:g}{' (edge)' * (place in (0, len(tried) - 1))}"
 
-    return Table.of(
+    return SectionTable.of(
         "Regret by the number of arms",
         data["arms"].to_numpy(),
         [
@@ -218,9 +218,9 @@ def arms_table(data: xr.Dataset) -> Table:
     )
 
 
-def growth_table(growth: dict[str, Interval], sizes: Sizes) -> Table:
+def growth_table(growth: dict[str, Interval], sizes: Sizes) -> SectionTable:
     """Return the growth of regret from the smallest to the largest K."""
-    return Table.of(
+    return SectionTable.of(
         "Growth with the number of arms",
         growth,
         [

@@ -21,7 +21,7 @@ from fedbandits.live import Away, Faults, Federation, Partition
 from fedbandits.live.rehearsal.rehearsal import Rehearsal, rehearse_all
 from fedbandits.paper.intervals import Floats, span, with_half
 from fedbandits.paper.pictures import Picture, error_bars, legend_under, new_panels
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import COLOURS
 
 from .entries import Sizes
@@ -45,7 +45,7 @@ FULL = Sizes(agents=36, arms=20, horizon=1000, draws=5)
 QUICK = Sizes(agents=9, arms=5, horizon=60, draws=2)
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Rehearse, draw and write `live` as .png, .pdf and .svg, and `live.csv`.
 
     `options.runs` are the draws of the losses.
@@ -218,7 +218,7 @@ def frame(found: Found) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def regret_table(found: Found) -> Table:
+def regret_table(found: Found) -> SectionTable:
     """Return regret by faults and losses."""
     rows = []
     for name in next(iter(found.values())):
@@ -234,10 +234,10 @@ def regret_table(found: Found) -> Table:
         "losses, which are the same for all; next to it the largest regret of an agent, mean over "
         "draws."
     )
-    return Table("Regret under faults", columns, rows, note)
+    return SectionTable("Regret under faults", columns, rows, note)
 
 
-def ratio_table(found: Found) -> Table:
+def ratio_table(found: Found) -> SectionTable:
     """Compare regret with that without faults, and with Exp3's."""
     rows = []
     for name in (*list(CONDITIONS)[1:], TOGETHER):
@@ -252,13 +252,13 @@ def ratio_table(found: Found) -> Table:
         "Regret over that of live agents without faults, with a 95% bootstrap interval over draws; "
         "and over that of Exp3 alone, the largest of the three."
     )
-    return Table("Regret beside that without faults", columns, rows, note)
+    return SectionTable("Regret beside that without faults", columns, rows, note)
 
 
-def traffic_table(found: Found) -> Table:
+def traffic_table(found: Found) -> SectionTable:
     """Return the messages and bytes that an agent sends."""
     by_name = next(iter(found.values()))
-    return Table.of(
+    return SectionTable.of(
         "What is sent",
         by_name,
         [

@@ -19,7 +19,7 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.paper.cells import in_threads
 from fedbandits.paper.pictures import Picture, error_bars, new_panels
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import COLOURS
 
 from .entries import Entry, Sizes, Where, everywhere, percent, ranked, select, share
@@ -188,7 +188,7 @@ BY_RULE = {
 
 
 def reproduce(
-    options: Options,
+    options: PartOptions,
     sizes: Sizes | None = None,
     algorithms: Mapping[str, AnyAlgorithm] | None = None,
 ) -> Section:
@@ -268,7 +268,7 @@ NOTE = (
 )
 
 
-def board(found: list[Entry]) -> Table:
+def board(found: list[Entry]) -> SectionTable:
     """Return every algorithm under every condition."""
     conditions = list(dict.fromkeys(entry.setting for entry in found))
     rows = [
@@ -279,10 +279,12 @@ def board(found: list[Entry]) -> Table:
         f"{NOTE}ε = 1: {CONDITIONS['ε = 1'].what}. Watched: on the losses as they came, which "
         "depend on what was played: two rows do not face the same losses."
     )
-    return Table("Every algorithm under every condition", ("algorithm", *conditions), rows, note)
+    return SectionTable(
+        "Every algorithm under every condition", ("algorithm", *conditions), rows, note
+    )
 
 
-def rules_table(by_rule: list[Entry], found: list[Entry]) -> Table:
+def rules_table(by_rule: list[Entry], found: list[Entry]) -> SectionTable:
     """Return FedExp3 under each rule and loss, for each kind of losses."""
     families = list(dict.fromkeys(entry.family for entry in by_rule))
 
@@ -298,7 +300,7 @@ def rules_table(by_rule: list[Entry], found: list[Entry]) -> Table:
         f"the naive way. Unequal: messages of every second agent are lost with probability "
         f"{UNEQUAL}; others: {', '.join(shares[:-1])} of all."
     )
-    return Table(
+    return SectionTable(
         f"{SHOWN}: what to do about messages that are missing", ("rule", *families), rows, note
     )
 

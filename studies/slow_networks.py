@@ -21,7 +21,7 @@ from fedbandits.paper.cells import KeptCells, in_threads
 from fedbandits.paper.figure1 import EXPLORATION
 from fedbandits.paper.intervals import Floats, exponent, span
 from fedbandits.paper.pictures import Picture, draw_points, finished
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import new_axes, plain_log
 from fedbandits.simulation.simulation import Simulation
 
@@ -61,7 +61,9 @@ class Price(NamedTuple):
         return exponent(self.rates, self.costs).mean
 
 
-def study(section: Section, options: Options, seeds: Seeds, sizes: Sizes, kept: KeptCells) -> None:
+def study(
+    section: Section, options: PartOptions, seeds: Seeds, sizes: Sizes, kept: KeptCells
+) -> None:
     """Add tables, findings and a picture; write `price_of_gossip` as .png, .pdf and .svg."""
     with section.timed("slow networks, long runs"):
         prices, cases = price_of_gossip(seeds, sizes, kept), long_runs(seeds, sizes, kept)
@@ -115,7 +117,7 @@ def long_runs(seeds: Seeds, sizes: Sizes, kept: KeptCells) -> list[Case]:
     return in_threads(kept.keeping(lambda parts: Case(*parts), one), cells, "slow networks")
 
 
-def price_table(prices: list[Price]) -> Table:
+def price_table(prices: list[Price]) -> SectionTable:
     """Return regret a round, by network and rate."""
     rows = [
         (
@@ -131,7 +133,7 @@ def price_table(prices: list[Price]) -> Table:
         "Regret a round, times 1,000, in the second half of a run of 4 T, at constant learning "
         "rates; gap 0.1. The last column is the slope of its logarithm in that of the rate."
     )
-    return Table("The price of gossip", columns, rows, note)
+    return SectionTable("The price of gossip", columns, rows, note)
 
 
 def price_findings(prices: list[Price]) -> list[str]:
@@ -185,9 +187,9 @@ def draw_prices(prices: list[Price]) -> Figure:
     return finished(ax, "constant learning rate", "regret a round")
 
 
-def long_table(cases: list[Case]) -> Table:
+def long_table(cases: list[Case]) -> SectionTable:
     """Compare both rates with the best constant."""
-    return Table.of(
+    return SectionTable.of(
         "Slow networks, long runs",
         cases,
         [

@@ -24,7 +24,7 @@ from fedbandits.paper.cells import KeptCells, forget_cells, in_threads, kept_cel
 from fedbandits.paper.figure1 import EXPLORATION, LEARNING_RATE
 from fedbandits.paper.intervals import Floats, span
 from fedbandits.paper.pictures import Picture, draw_points, finished
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.plots import new_axes, plain_log
 from fedbandits.simulation.simulation import Simulation
 
@@ -206,7 +206,7 @@ class Case(NamedTuple):
         return f"{self.regret[label].mean():,.1f}"
 
 
-def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
+def reproduce(options: PartOptions, sizes: Sizes | None = None) -> Section:
     """Play the suite and judge it; write `suite.csv` and two pictures as .png, .pdf and .svg."""
     from . import slow_networks  # imports this module
 
@@ -349,9 +349,9 @@ def frame(cases: list[Case]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def ratio_table(cases: list[Case]) -> Table:
+def ratio_table(cases: list[Case]) -> SectionTable:
     """Compare the default with the best constant, case by case of families 1 to 4."""
-    return Table.of(
+    return SectionTable.of(
         "Families 1 to 4: beside the best constant of each case",
         split(cases)[0],
         [
@@ -368,9 +368,9 @@ def ratio_table(cases: list[Case]) -> Table:
     )
 
 
-def adversarial_table(cases: list[Case]) -> Table:
+def adversarial_table(cases: list[Case]) -> SectionTable:
     """Compare the default with the authors' constant, case by case of families 5 and 6."""
-    return Table.of(
+    return SectionTable.of(
         "Families 5 and 6: beside the authors' constant",
         split(cases)[1],
         [
@@ -385,14 +385,14 @@ def adversarial_table(cases: list[Case]) -> Table:
     )
 
 
-def verdict_table(cases: list[Case]) -> Table:
+def verdict_table(cases: list[Case]) -> SectionTable:
     """Compare every contender with the three goals."""
     stationary, adversarial = split(cases)
 
     def largest(of: Callable[[Case, str], Interval], among: list[Case], label: str) -> float:
         return max(of(case, label).mean for case in among)
 
-    return Table.of(
+    return SectionTable.of(
         "The verdict",
         contenders(),
         [

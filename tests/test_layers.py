@@ -133,5 +133,31 @@ def test_no_folder_holds_more_than_fifteen_modules() -> None:
     assert [folder for folder, size in sizes.items() if size > 15] == []
 
 
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for module, path in FILES.items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+PUBLIC = {"__init__", "choose", "from_table", "newcomer", "rehearse", "report", "run", "serve"}
+PUBLIC |= {"simulate", "taking_turns"}
+
+
+def test_only_public_functions_take_more_than_eight_arguments() -> None:
+    """`__init__` is that of `fb.live.Agent`, `run` the command line's."""
+    long = set()
+    for path in FILES.values():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+                names += [a.arg for a in node.args.kwonlyargs]
+                if len(set(names) - {"self", "cls"}) > 8:
+                    long.add(node.name)
+    assert long <= PUBLIC, long - PUBLIC
+
+
 def test_few_modules_at_the_root() -> None:
     assert len(list(ROOT.glob("*.py"))) <= 6

@@ -22,7 +22,7 @@ from fedbandits.engine import totals
 from fedbandits.paper.cells import KeptCells, forget_cells, in_threads, kept_cells
 from fedbandits.paper.figure1 import EXPLORATION
 from fedbandits.paper.intervals import Floats, span
-from fedbandits.paper.section import Options, Section, Table
+from fedbandits.paper.section import PartOptions, Section, SectionTable
 from fedbandits.results.dynamic_regret import best_of_parts, best_sequences
 from fedbandits.simulation.simulation import Simulation
 from fedbandits.tuning import play as tuning_play
@@ -146,7 +146,7 @@ class Played(NamedTuple):
         return f"{self.regret[label].mean():,.0f}"
 
 
-def reproduce(options: Options, sizes: Sizes | None = None) -> Section:
+def reproduce(options: PartOptions, sizes: Sizes | None = None) -> Section:
     """Play and judge; write `moving.csv` and `moving` as .png, .pdf and .svg."""
     from . import picture  # imports this module
 
@@ -284,9 +284,9 @@ def frame(played: Sequence[Played]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "draws", "best_memory", "best_rate"])
 
 
-def verdict_table(moving: Sequence[Played], still: Sequence[Played]) -> Table:
+def verdict_table(moving: Sequence[Played], still: Sequence[Played]) -> SectionTable:
     """Compare every contender with the goals."""
-    return Table.of(
+    return SectionTable.of(
         "Tracking: the verdict",
         labels(moving),
         [
@@ -303,9 +303,9 @@ def verdict_table(moving: Sequence[Played], still: Sequence[Played]) -> Table:
     )
 
 
-def moving_table(moving: Sequence[Played]) -> Table:
+def moving_table(moving: Sequence[Played]) -> SectionTable:
     """Return the cases whose best arm moves."""
-    return Table.of(
+    return SectionTable.of(
         "Tracking: a best arm that moves",
         moving,
         [
@@ -326,9 +326,9 @@ def moving_table(moving: Sequence[Played]) -> Table:
     )
 
 
-def still_table(still: Sequence[Played]) -> Table:
+def still_table(still: Sequence[Played]) -> SectionTable:
     """Return the cases whose best arm stays."""
-    return Table.of(
+    return SectionTable.of(
         "Tracking: a best arm that stays",
         still,
         [

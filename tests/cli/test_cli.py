@@ -18,7 +18,7 @@ import fedbandits as fb
 from fedbandits.cli.commands import app
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.config.experiment import Experiment
-from fedbandits.paper.section import Table
+from fedbandits.paper.section import SectionTable
 from tests.instances import SMALL_CONFIG
 
 
@@ -427,9 +427,9 @@ def test_reproduce_prints_tables_and_reports_what_is_in_the_folder(
 ) -> None:
     from fedbandits import paper
 
-    def part(name: str) -> Callable[[paper.Options], paper.Section]:
-        def play(options: paper.Options) -> paper.Section:
-            table = Table("T", ("what", "value"), [(name, str(options.seed))], "a note")
+    def part(name: str) -> Callable[[paper.PartOptions], paper.Section]:
+        def play(options: paper.PartOptions) -> paper.Section:
+            table = SectionTable("T", ("what", "value"), [(name, str(options.seed))], "a note")
             return paper.Section(name, name, options.command(name), ["found"], tables=[table])
 
         return play
@@ -497,7 +497,7 @@ def test_a_part_that_fails_leaves_no_old_section(
 ) -> None:
     from fedbandits import paper
 
-    def fails(options: paper.Options) -> paper.Section:
+    def fails(options: paper.PartOptions) -> paper.Section:
         raise ValueError("no luck")
 
     paper.Section("one", "One", "fedbandits reproduce one").save(tmp_path)
@@ -513,7 +513,7 @@ def test_quick_parts_say_so_and_stay_out_of_the_way(
 
     seen: list[Path] = []
 
-    def part(options: paper.Options) -> paper.Section:
+    def part(options: paper.PartOptions) -> paper.Section:
         seen.append(options.out)
         return paper.Section("one", "One", options.command("one"))
 
@@ -532,10 +532,10 @@ def test_an_interrupted_part_says_what_is_kept(
 ) -> None:
     from fedbandits import paper
 
-    def done(options: paper.Options) -> paper.Section:
+    def done(options: paper.PartOptions) -> paper.Section:
         return paper.Section("one", "One", options.command("one"))
 
-    def stopped(options: paper.Options) -> paper.Section:
+    def stopped(options: paper.PartOptions) -> paper.Section:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(paper, "REGISTRY", {"one": done, "two": stopped})
@@ -563,12 +563,12 @@ def test_a_part_that_keeps_its_cells_goes_on(
         played.append(cell)
         return cell
 
-    def two(options: paper.Options) -> paper.Section:
+    def two(options: paper.PartOptions) -> paper.Section:
         kept = kept_cells(options, "two", "about").keeping(int, play)
         assert [kept(1), kept(2)] == [1, 2]
         return paper.Section("two", "Two", options.command("two"))
 
-    def one(options: paper.Options) -> paper.Section:
+    def one(options: paper.PartOptions) -> paper.Section:
         return paper.Section("one", "One", options.command("one"))
 
     monkeypatch.setattr(paper, "REGISTRY", {"one": one, "two": two})

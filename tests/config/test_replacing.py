@@ -151,7 +151,7 @@ def test_a_part_of_the_paper_with_other_options_is_refused(
 
     played: list[int | None] = []
 
-    def part(options: paper.Options) -> paper.Section:
+    def part(options: paper.PartOptions) -> paper.Section:
         played.append(options.runs)
         return paper.Section("one", "One", options.command("one"))
 

@@ -19,7 +19,7 @@ from fedbandits.engine import chunk_runner, chunk_sizes, group, preparation
 from fedbandits.engine.executors import choice
 from fedbandits.engine.executors import kernel_round as fused_round
 from fedbandits.engine.executors import kernel_support as kernels_there
-from fedbandits.engine.executors.choice import Choice
+from fedbandits.engine.executors.choice import ExecutorChoice
 from fedbandits.engine.executors.kernels import Kernels
 from fedbandits.engine.pytrees import register
 from fedbandits.engine.recording import summing_kernel, summing_up
@@ -48,7 +48,7 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     fused: list[bool] = []
     choose = choice.choose
 
-    def asked(*arguments: Any) -> Choice:
+    def asked(*arguments: Any) -> ExecutorChoice:
         chosen = choose(*arguments)
         fused.append(isinstance(chosen.executor, Kernels))
         return chosen

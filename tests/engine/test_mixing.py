@@ -233,7 +233,7 @@ def test_counts_far_apart_are_compared_too(spread: int) -> None:
     """One product tells counts apart that are near the largest; others take the long way."""
     network = fb.networks.random_geometric(300, 0.3, seed=1)
     mix = mixing.mixer(fb.gossip.max_degree(network), fb.GossipUCB(), "float32")
-    assert isinstance(mix.maxima, linked_maximum.Links)
+    assert isinstance(mix.maxima, linked_maximum.LinkedMatrix)
     x = np.random.default_rng(spread).integers(0, spread + 1, size=(2, 1, 300)).astype(np.float32)
     x[0, 0, 0] = 10_000  # far above everyone but its neighbours
     largest = np.asarray(jax.jit(mixing.Mixer.combine, static_argnums=1)(mix, "maximum", x)[0])

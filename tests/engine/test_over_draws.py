@@ -205,7 +205,7 @@ def test_in_a_sweep(file: Path, swept: Path) -> None:
         assert limits == pytest.approx(list(interval(at_end.to_numpy())))
 
 
-def known(folder: Path) -> tuple[store.Manifest, store.Status]:
+def known(folder: Path) -> tuple[store.Manifest, store.SweepStatus]:
     manifest = store.read_manifest(folder)
     return manifest, store.status(folder, manifest)
 

@@ -19,7 +19,7 @@ from fedbandits.engine import chunk_runner, chunk_sizes, group, pytrees
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.devices import spread
 from fedbandits.engine.executors import choice, tiled_round
-from fedbandits.engine.executors.choice import Choice
+from fedbandits.engine.executors.choice import ExecutorChoice
 from fedbandits.engine.executors.program import Chunk
 from fedbandits.engine.executors.tiled_round import (
     MOST,
@@ -221,7 +221,7 @@ def test_a_simulation_is_the_same(
 
     choose = choice.choose
 
-    def spied(*told: Any) -> Choice:
+    def spied(*told: Any) -> ExecutorChoice:
         chosen = choose(*told)
         found.append(tile_of(chosen.executor))
         return chosen

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from fedbandits.paper import Options, cells
+from fedbandits.paper import PartOptions, cells
 from fedbandits.paper.cells import KeptCells, forget_cells, kept_cells
 
 
@@ -79,12 +79,12 @@ def test_a_cell_of_other_parts_is_played_again_and_errors_are_not_kept(tmp_path:
 def test_options_players_and_code_separate_cells_until_the_part_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options, calls = Options(tmp_path), list[Any]()
+    options, calls = PartOptions(tmp_path), list[Any]()
     for other, about in (
         (options, [1]),
         (options, [2]),
-        (Options(tmp_path, seed=1), [1]),
-        (Options(tmp_path, runs=3), [1]),
+        (PartOptions(tmp_path, seed=1), [1]),
+        (PartOptions(tmp_path, runs=3), [1]),
         (options, [1]),
     ):
         counted(kept_cells(other, "part", about), calls)("cell")

@@ -12,7 +12,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.paper import digests
 from fedbandits.paper.cells import cells_folder
-from fedbandits.paper.section import Options, Section, load_section, run_part
+from fedbandits.paper.section import PartOptions, Section, load_section, run_part
 
 PINNED = {
     "activated_bernoulli": "2e567aa2",
@@ -63,7 +63,7 @@ def test_another_coin_is_another_digest() -> None:
 def test_a_section_tells_its_draws_and_whether_it_was_stopped(
     tmp_path: Path, stopped: bool
 ) -> None:
-    options = Options(tmp_path)
+    options = PartOptions(tmp_path)
     if stopped:
         cells_folder(options, "suite").mkdir(parents=True)
     run_part("suite", lambda o: Section("suite", "Suite", o.command("suite")), options)

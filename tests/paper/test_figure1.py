@@ -8,12 +8,12 @@ import pytest
 import xarray as xr
 
 import fedbandits as fb
-from fedbandits.paper import Options, Section, figure1
+from fedbandits.paper import PartOptions, Section, figure1
 from tests.sections import Made
 
 
 def make(out: Path) -> Section:
-    return figure1.reproduce(Options(out, quick=True))
+    return figure1.reproduce(PartOptions(out, quick=True))
 
 
 @pytest.mark.slow

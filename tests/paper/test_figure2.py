@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import fedbandits as fb
-from fedbandits.paper import Options, Section, figure2
+from fedbandits.paper import PartOptions, Section, figure2
 from fedbandits.paper.report import write_report
 from tests.chromium import Browser, needs_chromium
 from tests.sections import Made
 
 
 def make(out: Path) -> Section:
-    return figure2.reproduce(Options(out, quick=True))
+    return figure2.reproduce(PartOptions(out, quick=True))
 
 
 @pytest.mark.slow

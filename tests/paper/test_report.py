@@ -13,7 +13,7 @@ import pytest
 from fedbandits.paper import report
 from fedbandits.paper.pictures import Picture
 from fedbandits.paper.report import write_report
-from fedbandits.paper.section import Section, Table
+from fedbandits.paper.section import Section, SectionTable
 from fedbandits.results.plots import new_axes
 from tests.chromium import Browser, Tab, needs_chromium
 
@@ -45,7 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "fedbandits reproduce figure1 --runs 10 --seed 0",
         paragraphs=["36 agents on a 6 × 6 grid, with η = 0.1 and γ(t) = 0.01 · t^(-1/3).", HOSTILE],
         tables=[
-            Table(
+            SectionTable(
                 "Cumulative regret at T, published against measured, by algorithm and network",
                 ["algorithm", "t", "published", "measured", "95% band", "difference"],
                 [
@@ -70,7 +70,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "Theorem 1",
         "fedbandits reproduce theorems",
         ["The bound holds: Ω(√(KT)) ≤ R ≤ O(T^(2/3))."],
-        tables=[Table("Bounds", ["", "lower", "upper"], [["R", "1.0", "2.0"]])],
+        tables=[SectionTable("Bounds", ["", "lower", "upper"], [["R", "1.0", "2.0"]])],
         seconds={"play": 3600.04},
         versions={"fedbandits": "0.1"},
     )

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 import fedbandits as fb
 from fedbandits.engine import chunk_sizes
-from fedbandits.paper import Options, Section, theory
+from fedbandits.paper import PartOptions, Section, theory
 from fedbandits.paper.intervals import exponent
 from tests.engine.simulations import simulate_draws
 from tests.sections import Made
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow  # the experiment, if only a quick one
 
 
 def make(out: Path) -> Section:
-    return theory.reproduce(Options(out, quick=True))
+    return theory.reproduce(PartOptions(out, quick=True))
 
 
 def test_nobody_beats_the_delay(made: Made) -> None:

@@ -23,7 +23,7 @@ from fedbandits import data
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
 from fedbandits.data import embedded, generated
-from fedbandits.paper.section import Options
+from fedbandits.paper.section import PartOptions
 from fedbandits.problems.movielens import RatingSequences, _in_order
 
 NO_GENRES = "(no genres listed)"
@@ -284,8 +284,8 @@ def test_without_ours_the_fetched_release_is_found(
     with pytest.raises(FileNotFoundError, match="`fedbandits data movielens ml-latest-small` fetc"):
         fb.problems.movielens()
     with pytest.raises(FileNotFoundError, match="there are no ratings here"):
-        Options(tmp_path).check({"figure1", "figure2"})  # before figure 1 is played
-    Options(tmp_path).check({"figure1"})
+        PartOptions(tmp_path).check({"figure1", "figure2"})  # before figure 1 is played
+    PartOptions(tmp_path).check({"figure1"})
     (tmp_path / "fedbandits").mkdir()
     (tmp_path / "fedbandits" / "ml-latest-small.zip").symlink_to(ours)
     found = fb.problems.movielens()

@@ -16,8 +16,8 @@ from fedbandits.paper.cells import cells_folder
 from studies.__main__ import app
 
 
-def part(name: str, played: list[str]) -> Callable[[paper.Options], paper.Section]:
-    def play(options: paper.Options) -> paper.Section:
+def part(name: str, played: list[str]) -> Callable[[paper.PartOptions], paper.Section]:
+    def play(options: paper.PartOptions) -> paper.Section:
         played.append(options.command(name))
         return paper.Section(name, name, options.command(name))
 
@@ -62,7 +62,7 @@ def test_the_package_never_imports_studies() -> None:
 def test_cells_depend_on_the_code_of_studies(tmp_path: Path) -> None:
     of_paper, of_studies = (
         cells_folder(options(tmp_path), "suite").name
-        for options in (paper.Options, studies.Options)
+        for options in (paper.PartOptions, studies.Options)
     )
     assert of_paper != of_studies
-    assert set(paper.Options.sources) < set(studies.Options.sources)
+    assert set(paper.PartOptions.sources) < set(studies.Options.sources)

@@ -25,7 +25,7 @@ def cells(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "cells").glob("*.nc")}
 
 
-def status_of(folder: Path) -> store.Status:
+def status_of(folder: Path) -> store.SweepStatus:
     return store.status(folder, store.read_manifest(folder))
 
 

@@ -87,7 +87,7 @@ def test_what_is_done_is_not_counted(
     monkeypatch.setattr(estimates, "_measured", lambda cells: (Cost(10.0, 1.0, 0.5), 12))
     plan, out = make_plan(file), tmp_path / "out"
     store.prepare(out, store.manifest_of(plan, COMMAND))
-    done = store.Status(store.manifest_of(plan, COMMAND).cells[:7], [], [], [], 0)
+    done = store.SweepStatus(store.manifest_of(plan, COMMAND).cells[:7], [], [], [], 0)
     monkeypatch.setattr(store, "status", lambda *_: done)
     found = estimate(plan, out)
     assert [cell.hash for cell in found.missing] == [plan.hashes[7]]

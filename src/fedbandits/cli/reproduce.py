@@ -17,7 +17,7 @@ from .messages import say, say_written, terminal
 from .options import Force
 
 if TYPE_CHECKING:
-    from fedbandits.paper import Options, Section
+    from fedbandits.paper import PartOptions, Section
 
 Runs = Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Runs of each curve.")]
 Seed = Annotated[int, typer.Option(min=0, max=10_000_000, help="Seed of losses and agents.")]
@@ -58,14 +58,14 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from fedbandits.paper import REGISTRY, STUDIES, Options
+    from fedbandits.paper import REGISTRY, STUDIES, PartOptions
 
     if what in STUDIES:
         raise ValueError(
             f"{what} is a study beyond the paper and no part of the package; run "
             f"`python -m studies {what}` in a source checkout"
         )
-    options = Options(parts_folder(out, quick), runs, seed, data, quick)
+    options = PartOptions(parts_folder(out, quick), runs, seed, data, quick)
     chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
     options.check(chosen)  # before anything is played
     play_parts(chosen, options, force)
@@ -77,7 +77,7 @@ def parts_folder(out: Path | None, quick: bool) -> Path:
 
 
 def play_parts(
-    parts: Mapping[str, Callable[[Options], Section]], options: Options, force: bool
+    parts: Mapping[str, Callable[[PartOptions], Section]], options: PartOptions, force: bool
 ) -> None:
     """Play parts one after the other, print their tables and write the report of the folder."""
     from fedbandits.paper import REGISTRY, STUDIES, run_part
@@ -103,7 +103,7 @@ def play_parts(
     say_written([report])
 
 
-def _next_time(name: str, options: Options) -> str:
+def _next_time(name: str, options: PartOptions) -> str:
     """Return whether a stopped part continues or starts again, and the command to continue.
 
     The command names the part alone, because parts before it are done.

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from fedbandits.gossip.base import Gossip
     from fedbandits.networks import Network
-    from fedbandits.paper.section import Table as SectionTable
+    from fedbandits.paper.section import SectionTable
     from fedbandits.results.result import Result
-    from fedbandits.sweeps.store import Manifest, Status, StoredCell
+    from fedbandits.sweeps.store import Manifest, StoredCell, SweepStatus
     from fedbandits.tuning import Choice, Report
     from fedbandits.tuning.files import Tuned
 
@@ -107,7 +107,7 @@ def bounds_table(result: Result) -> Group:
 def sweep_tables(
     folder: Path,
     manifest: Manifest,
-    status: Status,
+    status: SweepStatus,
     width: int,
     sequence: Mapping[str, int] | None = None,
 ) -> list[Group]:
@@ -205,7 +205,7 @@ def _broken(names: Sequence[str], values: Sequence[str], room: int) -> str:
     return ",\n".join(lines)
 
 
-def sweep_line(folder: Path, status: Status) -> str:
+def sweep_line(folder: Path, status: SweepStatus) -> str:
     """Return the numbers of finished, failed and missing cells."""
     total = len(status.done) + len(status.failed) + len(status.missing)
     return (
@@ -354,7 +354,7 @@ def print_catalogue(section: str, console: Console) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    places = {"schedule": "rates in [algorithm]", "attack": "[liars.AGENT]"}
+    places = {"schedule": "rates in [algorithm]", "attack": f"[{catalogue.LIARS}.AGENT]"}
     named = "" if section not in catalogue.NAMELESS else ", which needs no name"
     console.print(Text(places.get(section, f"[{section}]{named}"), "bold"))
     for entry in catalogue.catalogue(section):

@@ -10,18 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fedbandits.common import checks
 from fedbandits.networks import Network
-from fedbandits.privacy.response import RandomisedResponse
-from fedbandits.simulation.condition import Condition
-from fedbandits.simulation.liars import Liars
 from fedbandits.simulation.options import Options, Recorded
 from fedbandits.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
-
-
-CONDITIONS: tuple[type[Condition], ...] = (RandomisedResponse, Liars)
-"""The conditions that a configuration can describe, each in a section of its own."""
 
 
 class ConfigError(ValueError):

@@ -18,13 +18,13 @@ from fedbandits import schedules
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.privacy.response import LEAST as LEAST_EPSILON
-from fedbandits.simulation.simulation import Simulation
+from fedbandits.simulation.simulation import CONDITIONS, Simulation
 
 from .accepting import TABLES, parameters_of
 from .building import CHOICES, SETTINGS
 from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM, Registry
 from .expansion import SWEEP
-from .experiment import CONDITIONS, Experiment
+from .experiment import Experiment
 from .hints import alternatives, hints_of
 from .own import MODULES, PATTERN, Open
 from .structs import keys_of
@@ -189,8 +189,8 @@ def configuration_schema() -> Schema:
     for section in SECTIONS:
         described = {"description": texts[section], "$ref": f"#/$defs/{section}"}
         properties[section] = sections.anywhere(described)
-    liars = {"type": "object", "additionalProperties": {"$ref": "#/$defs/attack"}}
-    properties[LIARS] = sections.anywhere({**liars, "description": texts[LIARS]})
+    attacks = {"type": "object", "additionalProperties": {"$ref": "#/$defs/attack"}}
+    properties[LIARS] = sections.anywhere({**attacks, "description": texts[LIARS]})
     group = {"type": "array", "items": {"type": "string"}, "minItems": 2}
     properties[SWEEP] = table(
         {"zip": {"type": "array", "items": group, "description": "Keys that vary together."}}

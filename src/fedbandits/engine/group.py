@@ -21,7 +21,7 @@ from fedbandits.simulation.simulation import Simulation
 from .chunk_sizes import Chunking, chunking
 from .compiled import LARGE, compiled
 from .devices import Spread
-from .executors.choice import Choice, Over, Plan, choose
+from .executors.choice import ExecutionPlan, ExecutorChoice, Over, choose
 from .executors.program import Carry, Chunk, play_chunk
 from .recording.leading_arms import look
 from .stages.stages import Stages
@@ -72,11 +72,11 @@ class Group:
         return each[0] if self.over is None else {"batch": each}
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ExecutionPlan:
         """What executors compare with what they can play."""
         first = self.first
         with playing_on(self.where.platform):
-            return Plan(
+            return ExecutionPlan(
                 first.problem,
                 first.ready,
                 self.stages,
@@ -88,7 +88,7 @@ class Group:
             )
 
     @cached_property
-    def choice(self) -> Choice:
+    def choice(self) -> ExecutorChoice:
         """The executor that plays the group, and why no faster one does."""
         with playing_on(self.where.platform):
             return choose(self.plan, self.executor)

@@ -17,10 +17,10 @@ _ROUNDING = 1e-12
 def clipped(gossip: Gossip, limit: float) -> Gossip:
     """Limit differences to neighbours: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
 
-    Without liars the mean over agents stays constant, and agreement is slower if differences exceed
-    the limit. A liar changes the sum of the others by at most limit · Σ_u W_u,liar in each entry
-    and round, with the W of the round (for `random_edge` 1/2 on the edge drawn). Nothing more is
-    guaranteed, and no regret bound is known. The limit applies to averaged messages, and not to
+    If no agent lies, the mean over agents stays constant, and agreement is slower if differences
+    exceed the limit. A liar changes the sum of the others by at most limit · Σ_u W_u,liar in each
+    entry and round, with the W of the round (for `random_edge` 1/2 on the edge drawn). Nothing more
+    is guaranteed, and no regret bound is known. The limit applies to averaged messages, and not to
     maxima and floods.
 
     Arguments:

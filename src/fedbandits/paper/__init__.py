@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from . import figure1, figure2, theory
-from .section import Options, Section, run_part
+from .section import PartOptions, Section, run_part
 
-REGISTRY: dict[str, Callable[[Options], Section]] = {
+REGISTRY: dict[str, Callable[[PartOptions], Section]] = {
     "figure1": figure1.reproduce,
     "figure2": figure2.reproduce,
     "theory": theory.reproduce,
@@ -18,4 +18,13 @@ STUDIES = (
 )
 """Names of the studies beyond the paper. They run from a source checkout: `python -m studies`."""
 
-__all__ = ["REGISTRY", "STUDIES", "Options", "Section", "figure1", "figure2", "run_part", "theory"]
+__all__ = [
+    "REGISTRY",
+    "STUDIES",
+    "PartOptions",
+    "Section",
+    "figure1",
+    "figure2",
+    "run_part",
+    "theory",
+]

@@ -20,7 +20,7 @@ from fedbandits.common.describe import canonical, describe
 from fedbandits.common.files import atomic_write
 
 if TYPE_CHECKING:
-    from .section import Options
+    from .section import PartOptions
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -107,7 +107,7 @@ def _unpacked(value: Any) -> Any:
     return {key: _unpacked(item) for key, item in value.items()}
 
 
-def kept_cells(options: Options, part: str, about: Any) -> KeptCells:
+def kept_cells(options: PartOptions, part: str, about: Any) -> KeptCells:
     """Return the cells of a part, for these options.
 
     Args:
@@ -118,7 +118,7 @@ def kept_cells(options: Options, part: str, about: Any) -> KeptCells:
     return KeptCells(cells_folder(options, part), describe(about))
 
 
-def cells_folder(options: Options, part: str) -> Path:
+def cells_folder(options: PartOptions, part: str) -> Path:
     """Return the folder in which a part keeps its cells until it is done.
 
     Each command and each version of the code has its own folder: cells of others do not fit.
@@ -127,7 +127,7 @@ def cells_folder(options: Options, part: str) -> Path:
     return options.out / f".{part}-cells" / hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
-def forget_cells(options: Options, part: str) -> None:
+def forget_cells(options: PartOptions, part: str) -> None:
     """Remove all kept cells of a part that is done, also cells of other commands or code."""
     shutil.rmtree(cells_folder(options, part).parent, ignore_errors=True)
 

@@ -23,7 +23,7 @@ from fedbandits.common.statistics import ONE_RUN, Interval, interval
 from .cells import in_threads
 from .intervals import resamples, span
 from .pictures import Picture, finished
-from .section import Options, Section, Table
+from .section import PartOptions, Section, SectionTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ PUBLISHED_RIGHT = {
 PUBLISHED_R2 = 0.980
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Play, draw and write both panels.
 
     Writes `figure1_left` and `figure1_right` as .png, .pdf and .svg, `figure1.csv`,
@@ -234,7 +234,7 @@ def right_panel(regret: xr.DataArray) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def left_table(results: Mapping[str, fb.Result]) -> Table:
+def left_table(results: Mapping[str, fb.Result]) -> SectionTable:
     """Compare published with measured regret, and uniform play with its exact regret."""
     exact = results[UNIFORM].uniform_regret
     references = [(name, t, value, "figure 1") for (name, t), value in PUBLISHED_LEFT.items()]
@@ -249,7 +249,7 @@ def left_table(results: Mapping[str, fb.Result]) -> Table:
     note = "Bands cover the agents' own randomness: all runs face the same losses."
     if results[UNIFORM].sample[1] == 1:
         note = f"{ONE_RUN.capitalize()}."
-    return Table("Left: regret on the grid", columns, rows, note)
+    return SectionTable("Left: regret on the grid", columns, rows, note)
 
 
 def measured_left(results: Mapping[str, fb.Result], name: str, t: int) -> Interval:
@@ -258,7 +258,7 @@ def measured_left(results: Mapping[str, fb.Result], name: str, t: int) -> Interv
     return interval(results[name].dataset["regret"].interp(time=t))
 
 
-def right_table(panel: pd.DataFrame) -> Table:
+def right_table(panel: pd.DataFrame) -> SectionTable:
     """Compare published with measured regret for each network."""
 
     def difference(row: Mapping[Any, Any]) -> str:
@@ -266,7 +266,7 @@ def right_table(panel: pd.DataFrame) -> Table:
             return "-"
         return f"{row['above_complete']:+.3f} ({span(row['above_low'], row['above_high'], 3)})"
 
-    return Table.of(
+    return SectionTable.of(
         f"Right: regret at T = {HORIZON} by network",
         panel.to_dict("records"),
         [
@@ -282,7 +282,7 @@ def right_table(panel: pd.DataFrame) -> Table:
     )
 
 
-def line_table(line: Line) -> Table:
+def line_table(line: Line) -> SectionTable:
     """Return the regression through the nine networks."""
     rows = [
         ("R²", f"{PUBLISHED_R2:.3f}", f"{line.r2:.3f}", span(line.r2_low, line.r2_high, 3)),
@@ -290,7 +290,9 @@ def line_table(line: Line) -> Table:
         ("regret at x = 0", "-", f"{line.intercept:.2f}", "-"),
     ]
     note = "R²: bootstrap over draws of the losses. Slope: each draw has its own line."
-    return Table("Right: the line", ("of the line", "published", "measured", "95%"), rows, note)
+    return SectionTable(
+        "Right: the line", ("of the line", "published", "measured", "95%"), rows, note
+    )
 
 
 def findings(results: Mapping[str, fb.Result], panel: pd.DataFrame, line: Line) -> list[str]:

@@ -23,7 +23,7 @@ from fedbandits.common.statistics import Interval, interval
 from .figure1 import EXPLORATION, LEARNING_RATE, QUICK_RUNS, RUNS, curves
 from .intervals import span
 from .pictures import Picture
-from .section import Options, Section, Table
+from .section import PartOptions, Section, SectionTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,7 @@ Cell = tuple[str, str]
 """A network and an algorithm."""
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Play, draw and write figure 2 on `options.data`.
 
     Writes a `figure2_NETWORK` as .png, .pdf and .svg, `figure2.csv` and a result as .nc for each
@@ -122,7 +122,7 @@ def at_end(result: fb.Result) -> Interval:
     return interval(result.dataset["regret"].isel(time=-1))
 
 
-def regret_table(results: Mapping[Cell, fb.Result], problem: RatingSequences) -> Table:
+def regret_table(results: Mapping[Cell, fb.Result], problem: RatingSequences) -> SectionTable:
     """Return regret at T by network and algorithm, with published values if the sizes agree."""
     full_size = (problem.agents, problem.arms, problem.horizon) == FULL_SIZE
     columns = ["regret at T", "measured", "95% band"]
@@ -139,10 +139,10 @@ def regret_table(results: Mapping[Cell, fb.Result], problem: RatingSequences) ->
         note = "Published values are read off the figure, drawn from ml-latest of 2018."
     if full_size and problem.source.startswith("generated"):
         note += " These ratings are generated: of the same size, not the same data."
-    return Table("Regret at T", columns, rows, note)
+    return SectionTable("Regret at T", columns, rows, note)
 
 
-def genre_table(results: Mapping[Cell, fb.Result]) -> Table:
+def genre_table(results: Mapping[Cell, fb.Result]) -> SectionTable:
     """Return the genres that agents recommend after T, and the best genre in hindsight."""
     rows = []
     for (network, name), result in results.items():
@@ -158,7 +158,7 @@ def genre_table(results: Mapping[Cell, fb.Result]) -> Table:
         f"of {best['arm'].item(1)} at T."
     )
     columns = ("final recommendation", "most often", "then")
-    return Table("Genres recommended after the last round", columns, rows, note)
+    return SectionTable("Genres recommended after the last round", columns, rows, note)
 
 
 def findings(problem: RatingSequences, results: Mapping[Cell, fb.Result]) -> list[str]:

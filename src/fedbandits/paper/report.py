@@ -15,7 +15,7 @@ from .section import load_section
 
 if TYPE_CHECKING:
     from .pictures import Picture
-    from .section import Section, Table
+    from .section import Section, SectionTable
 
 TITLE = "Doubly Adversarial Federated Bandits, reproduced"
 ABOUT = (
@@ -116,7 +116,7 @@ def _picture(picture: Picture, section: Section, out: Path) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: SectionTable) -> str:
     title = escape(table.title)
     heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
     rows = "\n".join(

@@ -38,7 +38,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Options:
+class PartOptions:
     """The options of `fedbandits reproduce`.
 
     Attributes:
@@ -95,7 +95,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Table:
+class SectionTable:
     """A table, ready to show: every cell is text.
 
     Attributes:
@@ -117,7 +117,7 @@ class Table:
         items: Iterable[Item],
         columns: Sequence[tuple[str, Callable[[Item], str]]],
         note: str = "",
-    ) -> Table:
+    ) -> SectionTable:
         """Return a table with a row for each item and a column for each (head, function)."""
         rows = [tuple(cell(item) for _, cell in columns) for item in items]
         return cls(title, tuple(head for head, _ in columns), rows, note)
@@ -148,7 +148,7 @@ class Section:
     command: str
     paragraphs: list[str] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[SectionTable] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class Section:
         return target
 
 
-def run_part(name: str, play: Callable[[Options], Section], options: Options) -> Section:
+def run_part(name: str, play: Callable[[PartOptions], Section], options: PartOptions) -> Section:
     """Play one part and save its section, with all the time it took."""
     # Remove the old section first: a report must not pair old tables with new pictures.
     (options.out / f"{name}.json").unlink(missing_ok=True)
@@ -223,7 +223,7 @@ def load_section(path: Path) -> Section:
         if found != FORMAT:
             raise ValueError(f"layout {found}; this version reads {FORMAT}")
         data["pictures"] = [Picture(*picture) for picture in data["pictures"]]
-        data["tables"] = [Table(**table) for table in data["tables"]]
+        data["tables"] = [SectionTable(**table) for table in data["tables"]]
         return Section(**data)
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path} is not a section of a report ({error}); remove it") from error

@@ -28,7 +28,7 @@ from .cells import in_threads
 from .figure1 import EXPLORATION, LEARNING_RATE
 from .intervals import exponent, span
 from .pictures import Picture, draw_points, finished
-from .section import Options, Section, Table
+from .section import PartOptions, Section, SectionTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ FULL = Sizes(
 QUICK = Sizes(draws=20, horizons=(500, 1000), clusters=(2, 4), runs=2, upper_horizons=(30_000,))
 
 
-def reproduce(options: Options) -> Section:
+def reproduce(options: PartOptions) -> Section:
     """Play, draw and write figure 3.
 
     Writes three `figure3_*` as .png, .pdf and .svg, `figure3.csv`, `figure3_upper.csv` and
@@ -251,9 +251,9 @@ def play_upper(horizons: Sequence[int], runs: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*columns, "gamma", "bound", "uniform"])
 
 
-def lower_table(points: pd.DataFrame) -> Table:
+def lower_table(points: pd.DataFrame) -> SectionTable:
     """Compare the far agent's regret with its exact value."""
-    return Table.of(
+    return SectionTable.of(
         "Lower bound: the far agent",
         points.drop_duplicates(["algorithm", "time", "distance"]).to_dict("records"),
         [
@@ -273,9 +273,9 @@ def lower_table(points: pd.DataFrame) -> Table:
     )
 
 
-def exponent_table(exponents: pd.DataFrame) -> Table:
+def exponent_table(exponents: pd.DataFrame) -> SectionTable:
     """Return the fitted growth in T and in the distance."""
-    return Table.of(
+    return SectionTable.of(
         "Lower bound: growth",
         exponents.to_dict("records"),
         [
@@ -288,9 +288,9 @@ def exponent_table(exponents: pd.DataFrame) -> Table:
     )
 
 
-def upper_table(upper: pd.DataFrame) -> Table:
+def upper_table(upper: pd.DataFrame) -> SectionTable:
     """Compare the worst agent's regret with Theorem 3."""
-    return Table.of(
+    return SectionTable.of(
         "Upper bound: the worst agent",
         upper.to_dict("records"),
         [

@@ -78,13 +78,13 @@ class RandomisedResponse(Condition):
     flip: float = field(init=False, repr=False)
 
     @staticmethod
-    def of(privacy: Any) -> RandomisedResponse:
+    def of(given: Any) -> RandomisedResponse:
         """Return the condition that a user gives as `privacy`; reject all other values."""
-        if not isinstance(privacy, RandomisedResponse):
+        if not isinstance(given, RandomisedResponse):
             raise TypeError(
-                f"privacy must be one such as fb.privacy.randomised_response(1.0), not {privacy!r}"
+                f"privacy must be one such as fb.privacy.randomised_response(1.0), not {given!r}"
             )
-        return privacy
+        return given
 
     def bind(self, simulation: Any) -> RandomisedResponse:
         """Return the condition; reject algorithms that see more than a bit can hide."""

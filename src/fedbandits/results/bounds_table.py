@@ -179,7 +179,7 @@ def _run(result: Result, matrix: Gossip) -> RunFacts:
     config, epsilon = result.config, result.epsilon
     cost = 1.0 if epsilon is None else RandomisedResponse(epsilon).cost
     return RunFacts(
-        matrix, data.sizes["arm"], horizon, config["algorithm"], cost, "liars" in config
+        matrix, data.sizes["arm"], horizon, config["algorithm"], cost, bool(result.lying)
     )
 
 

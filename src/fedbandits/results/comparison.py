@@ -258,12 +258,12 @@ def _check_comparable(both: str, a: xr.Dataset, b: xr.Dataset) -> None:
         if ours != theirs:
             raise ValueError(f"{both} did not face the same problem, but {ours} and {theirs}")
         return
-    first, second = (sorted(json.loads(data.attrs["config"]).get("liars", ())) for data in (a, b))
+    first, second = (Result(data).lying for data in (a, b))
     if first != second:
         lying = " and ".join(", ".join(map(str, who)) or "nobody" for who in (first, second))
         raise ValueError(
             f"{both} are of different agents, the honest ones, and against the arm best for them: "
-            f"liars are {lying}. Look at both summaries instead"
+            f"those that lie are {lying}. Look at both summaries instead"
         )
     x, y = a["arm_loss"], b["arm_loss"]
     # Sums of the same losses, up to the rounding of another dtype or chunk length.

@@ -185,7 +185,7 @@ def _again(result: Result, problem: Problem) -> Iterator[np.ndarray[Any, Any]]:
         )
     seeds = result.config.get("loss_seeds", [None])
     draws = [problem, *(problem.redraw(seed) for seed in seeds[1:])]
-    honest = [v for v in range(problem.agents) if str(v) not in result.config.get("liars", {})]
+    honest = [v for v in range(problem.agents) if v not in result.lying]
     total: Any = 0.0
     step = max(1, LOSSES_HELD // (problem.agents * problem.arms * len(draws)))
     for first in range(1, horizon + 1, step):

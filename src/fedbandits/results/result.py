@@ -478,8 +478,13 @@ class Result:
         return f"gossip: {label(rule)}" if "gossip" in rule else ""
 
     @property
+    def lying(self) -> tuple[int, ...]:
+        """The agents that lie, in order; nothing recorded is of them."""
+        return tuple(sorted(int(agent) for agent in self.config.get("liars", ())))
+
+    @property
     def lies(self) -> str:
-        """Who lies and how, and whose regret it then is, in words; empty where nobody lies."""
+        """The lying agents and their attacks, in words; empty if no agent lies."""
         liars = self.config.get("liars")
         if not liars:
             return ""

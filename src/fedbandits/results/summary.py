@@ -59,7 +59,7 @@ class RegretSummary(NamedTuple):
     Attributes:
         regret: mean over agents, `[run]`.
         expected: the same from the distributions, `[run]`.
-        agent_expected: expected regret of each agent, `[run, agent]`; NaN for liars.
+        agent_expected: expected regret of each agent, `[run, agent]`; NaN for agents that lie.
         arm_loss: mean loss of each arm, `[arm]`; `[run, arm]` if every run has its own losses.
         compared: mean loss of what regret is measured against, as `arm_loss` without arms.
         recommended: the arm that each agent would most likely play, `[run, agent]`.

@@ -160,9 +160,15 @@ class Simulation:
         return found + rounding_doubts(self.problem, self.dtype)
 
 
+CONDITIONS: tuple[type[Condition], ...] = (RandomisedResponse, Liars)
+"""The conditions that a configuration file can describe, each in a section of its own."""
+
+
 def conditions_of(privacy: Any = None, liars: Any = None) -> tuple[Condition, ...]:
     """Return the conditions that users give by name; those that are None or empty are left out."""
-    found: list[Condition] = [] if privacy is None else [RandomisedResponse.of(privacy)]
+    found: list[Condition] = []
+    if privacy is not None:
+        found.append(RandomisedResponse.of(privacy))
     if liars is not None and liars != {}:
         found.append(Liars.of(liars))
     return tuple(found)

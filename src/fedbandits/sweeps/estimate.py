@@ -33,7 +33,7 @@ class Cost(NamedTuple):
     round: float
 
 
-class Kind(NamedTuple):
+class BatchKind(NamedTuple):
     """Batches that one compiled program plays.
 
     Attributes:
@@ -119,15 +119,15 @@ def estimate(plan: Plan, folder: Path, *, force: bool = False) -> Estimate:
     )
 
 
-def _kinds(batches: Sequence[tuple[Sequence[str], Sequence[Experiment]]]) -> list[Kind]:
+def _kinds(batches: Sequence[tuple[Sequence[str], Sequence[Experiment]]]) -> list[BatchKind]:
     """Those with the most to do first."""
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, BatchKind] = {}
     for titles, cells in batches:
         first = cells[0]
         key = _kind_of(first, len(cells))
         problem, runs = first.simulation.problem, first.simulation.runs
         numbers = problem.arms * problem.agents * runs * len(cells)
-        fresh = Kind(titles, cells, 0, problem.horizon, numbers)
+        fresh = BatchKind(titles, cells, 0, problem.horizon, numbers)
         known = kinds.get(key, fresh)
         kinds[key] = known._replace(batches=known.batches + (first.simulation.draws or 1))
     return sorted(kinds.values(), key=lambda kind: -kind.batches * kind.horizon * kind.numbers)
@@ -142,7 +142,7 @@ def _kind_of(experiment: Experiment, cells: int) -> str:
     return canonical([sizes, names, simulation.dtype, shapes, experiment.record])
 
 
-def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
+def _costs(kinds: Sequence[BatchKind]) -> tuple[dict[int, Cost], int]:
     """What the first kinds cost, as many as there is patience for, and the most rounds played."""
     begun = time.monotonic()
     costs: dict[int, Cost] = {}
@@ -158,7 +158,7 @@ def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
     return costs, most
 
 
-def _of_a_cell(kind: Kind, error: Exception) -> Exception:
+def _of_a_cell(kind: BatchKind, error: Exception) -> Exception:
     """Return the error of a batch with the name of the first cell that raises it alone."""
     for title, cell in zip(kind.titles, kind.cells, strict=True):
         try:
@@ -168,7 +168,7 @@ def _of_a_cell(kind: Kind, error: Exception) -> Exception:
     return error
 
 
-def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
+def _total(kinds: Sequence[BatchKind], costs: Mapping[int, Cost]) -> float:
     """Seconds of all; a kind that was not measured costs what the others do for its size."""
     measured = [(kinds[number], cost) for number, cost in costs.items()]
     if not measured:

@@ -43,7 +43,7 @@ def final_regret(
 def as_csv(
     folder: Path,
     manifest: store.Manifest,
-    status: store.Status,
+    status: store.SweepStatus,
     sequence: Mapping[str, int] | None = None,
 ) -> str:
     """All cells, in their order: the axes, the status, regret at T, the error, the file.

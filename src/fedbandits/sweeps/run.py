@@ -59,7 +59,7 @@ def run_sweep(
     scheduler: str | None = None,
     jobs: int = 1,
     progress: bool | None = None,
-) -> store.Status:
+) -> store.SweepStatus:
     """Play what is missing of a sweep.
 
     Args:

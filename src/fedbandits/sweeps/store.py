@@ -90,7 +90,7 @@ class Manifest:
     cells: list[StoredCell]
 
 
-class Status(NamedTuple):
+class SweepStatus(NamedTuple):
     """How far a sweep is.
 
     Attributes:
@@ -258,10 +258,10 @@ def _without(path: Path, end: Path) -> Path | None:
     return path.parents[len(end.parts) - 1] if path.match(str(end)) else None
 
 
-def status(folder: str | Path, manifest: Manifest) -> Status:
+def status(folder: str | Path, manifest: Manifest) -> SweepStatus:
     """Which cells are done, failed and missing."""
     root = Path(folder)
-    found = Status([], [], [], [], 0)
+    found = SweepStatus([], [], [], [], 0)
     for cell in manifest.cells:
         path = cell_path(root, cell.hash)
         fault = _fault(path, manifest.version) if path.exists() else None

@@ -30,7 +30,7 @@ class RunFacts(NamedTuple):
         algorithm: its name and parameters, as plain data.
         cost: c, where the algorithm saw noisy bits, whose regret is that of the losses over c; 1
             where it saw the losses.
-        liars: whether some agents lie.
+        lying: whether some agents lie.
     """
 
     gossip: Gossip
@@ -38,7 +38,7 @@ class RunFacts(NamedTuple):
     horizon: int
     algorithm: Mapping[str, Any]
     cost: float = 1.0
-    liars: bool = False
+    lying: bool = False
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class Theorem:
 
 def unproved(run: RunFacts) -> str | None:
     """Return why no upper bound holds for any algorithm; None if one may hold."""
-    if run.liars:
+    if run.lying:
         return "none is known where agents lie"
     if run.gossip.limit < math.inf:
         return "none is known where differences between neighbours are clipped"

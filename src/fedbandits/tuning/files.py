@@ -20,7 +20,6 @@ from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.config.identity import moved
 from fedbandits.config.replacing import refuse_present
 from fedbandits.privacy.response import RandomisedResponse
-from fedbandits.simulation.liars import Liars
 
 from . import fresh_seeds, knobs
 from .choice import Choice, choose
@@ -135,8 +134,9 @@ def request(
     experiment = document.experiment()
     if experiment.simulation.draws is not None:
         raise ConfigError(f"{source}: tune draws the losses anew by itself; leave draws out")
-    if experiment.simulation.condition(Liars) is not None:
-        raise ConfigError(f"{source}: tune plays with honest agents alone; leave [liars] out")
+    for condition in experiment.simulation.conditions:
+        if not isinstance(condition, RandomisedResponse):
+            raise ConfigError(f"{source}: tune plays without [{condition.name}]; leave it out")
     if document.tables["algorithm"].get(THEOREM):
         raise ConfigError(
             f"{source} [algorithm]: {THEOREM} chooses the rates itself; remove it to tune them"

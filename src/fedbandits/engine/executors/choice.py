@@ -21,7 +21,7 @@ Over = Literal["algorithms", "draws"]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ExecutionPlan:
     """What executors compare with what they can play.
 
     Attributes:
@@ -66,7 +66,7 @@ class Plan:
         return f"the simulation has {names}"
 
 
-class Choice(NamedTuple):
+class ExecutorChoice(NamedTuple):
     """An executor, and why no faster one plays.
 
     Attributes:
@@ -90,7 +90,7 @@ EXECUTORS: tuple[Kernels | Tiles | Plain, ...] = (Kernels(), Tiles(), Plain())
 """The executors, the fastest one first."""
 
 
-def choose(plan: Plan, wanted: str | None = None) -> Choice:
+def choose(plan: ExecutionPlan, wanted: str | None = None) -> ExecutorChoice:
     """Return the fastest executor that supports a plan, or the one that is wanted."""
     names = [executor.name for executor in EXECUTORS]
     if wanted not in (None, *names):
@@ -102,6 +102,6 @@ def choose(plan: Plan, wanted: str | None = None) -> Choice:
             continue
         reason = executor.supports(plan)
         if reason is None:
-            return Choice(executor.fitted(plan), reasons)
+            return ExecutorChoice(executor.fitted(plan), reasons)
         reasons[executor.name] = reason
     raise ValueError(f"the {wanted} executor cannot play this: {reasons[str(wanted)]}")

@@ -42,7 +42,7 @@ TYPES = ("float32",)
 """Of numbers. Triton takes those written in Python for float32; float64 is left to XLA."""
 
 
-class Stretch(NamedTuple):
+class KernelStretch(NamedTuple):
     """What the kernels of a stretch of C rounds read beside the state.
 
     Attributes:
@@ -90,7 +90,7 @@ class Known(NamedTuple):
         return self.values[row, arm, agent]
 
 
-class Plays(NamedTuple):
+class KernelPlays(NamedTuple):
     """What the rounds of a stretch leave, each in its row.
 
     Attributes:
@@ -103,14 +103,14 @@ class Plays(NamedTuple):
 
 
 def fused_round(
-    stretch: Stretch,
+    stretch: KernelStretch,
     row: Array,
     state: Any,
     received: Mapping[str, Array | Near],
-    plays: Plays,
+    plays: KernelPlays,
     *,
     interpret: bool = False,
-) -> tuple[Any, Plays]:
+) -> tuple[Any, KernelPlays]:
     """One round of every agent of every run.
 
     Args:
@@ -178,7 +178,7 @@ def fused_round(
         name="fused_round",
     )(*(leaf.reshape(-1) for leaf in inputs))
     after = [new.reshape(leaf.shape) for new, leaf in zip(found, own, strict=False)]
-    left = Plays(*(new.reshape(rounds, runs, agents) for new in found[-2:]))
+    left = KernelPlays(*(new.reshape(rounds, runs, agents) for new in found[-2:]))
     return jax.tree.unflatten(as_state, after), left
 
 
@@ -219,7 +219,7 @@ def triton_takes_round(
             stretch = stretch_of(
                 player, losses, known if problem is None else None, seed, times, dtype
             )
-            plays = Plays(*(jnp.zeros((1, runs, agents), each) for each in ("int8", dtype)))
+            plays = KernelPlays(*(jnp.zeros((1, runs, agents), each) for each in ("int8", dtype)))
             return fused_round(stretch, jnp.int32(0), state, player.message(state), plays)
 
         losses = jax.ShapeDtypeStruct((1, arms, agents), dtype) if problem is None else problem
@@ -235,7 +235,7 @@ def stretch_of(
     seed: Array,
     times: Array,
     dtype: Any,
-) -> Stretch:
+) -> KernelStretch:
     """What the kernels of these rounds read.
 
     Args:
@@ -248,20 +248,20 @@ def stretch_of(
     """
     keys = jax.vmap(lambda t: streams.round_key(streams.ACTIONS, seed, t))(times)
     if known is not None:
-        return Stretch(algorithm, Known(known.values), known.mean, keys, times)
+        return KernelStretch(algorithm, Known(known.values), known.mean, keys, times)
     assert isinstance(problem, Problem)
     drawn = Drawn(problem, jax.vmap(problem.key_of)(times))
-    return Stretch(algorithm, drawn, mean_losses(drawn, dtype), keys, times)
+    return KernelStretch(algorithm, drawn, mean_losses(drawn, dtype), keys, times)
 
 
 def play_stretch(
-    stretch: Stretch,
+    stretch: KernelStretch,
     stages: Stages,
     state: Any,
     runs: int,
     agents: int,
     receive: Callable[[Any, Array], tuple[dict[str, Array], Any]],
-) -> tuple[Any, Plays]:
+) -> tuple[Any, KernelPlays]:
     """The rounds of a stretch, one after the other.
 
     Args:
@@ -275,9 +275,9 @@ def play_stretch(
     """
     rounds = stretch.times.shape[0]
     shape = (rounds, runs, agents)
-    plays = Plays(jax.lax.empty(shape, "int8"), jax.lax.empty(shape, stretch.mean.dtype))
+    plays = KernelPlays(jax.lax.empty(shape, "int8"), jax.lax.empty(shape, stretch.mean.dtype))
 
-    def play(row: Array, before: tuple[Any, Plays]) -> tuple[Any, Plays]:
+    def play(row: Array, before: tuple[Any, KernelPlays]) -> tuple[Any, KernelPlays]:
         state, plays = before
         received: dict[str, Any] | None = _near(stretch.algorithm, stages, state)
         if received is None:
@@ -286,7 +286,7 @@ def play_stretch(
         return moved_on(state, after), plays
 
     # Two rounds in a turn: the new state of one lies where the old one of the next is expected.
-    after: tuple[Any, Plays] = jax.lax.fori_loop(
+    after: tuple[Any, KernelPlays] = jax.lax.fori_loop(
         0, rounds, play, (state, plays), unroll=min(2, rounds)
     )
     return after

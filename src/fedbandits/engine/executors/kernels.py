@@ -20,7 +20,7 @@ from .kernel_support import kernels
 from .program import Before, Program, Stretch
 
 if TYPE_CHECKING:
-    from .choice import Plan
+    from .choice import ExecutionPlan
 
 _HOOKS = frozenset({"outgoing", "excluded"})
 """Hooks that kernels allow if losses are known: XLA then combines messages before the kernel."""
@@ -32,7 +32,7 @@ class Kernels:
 
     name: ClassVar[str] = "kernels"
 
-    def supports(self, plan: Plan) -> str | None:
+    def supports(self, plan: ExecutionPlan) -> str | None:
         """Return why kernels cannot play a plan, or None."""
         if not kernels():
             return "kernels need a GPU with Triton"
@@ -42,7 +42,7 @@ class Kernels:
             return "the arrays are spread over several devices"
         return self._of_problem(plan) or self._of_algorithm(plan)
 
-    def _of_problem(self, plan: Plan) -> str | None:
+    def _of_problem(self, plan: ExecutionPlan) -> str | None:
         problem, known = plan.problem, plan.ahead or not plan.problem.traced
         if problem.arms > kernel_round.MOST_ARMS:
             return f"there are more than {kernel_round.MOST_ARMS} arms"
@@ -55,7 +55,7 @@ class Kernels:
         played = _HOOKS if known else frozenset()
         return plan.condition_reason if plan.stages.hooks - played else None
 
-    def _of_algorithm(self, plan: Plan) -> str | None:
+    def _of_algorithm(self, plan: ExecutionPlan) -> str | None:
         algorithm, state = plan.algorithm, plan.own_state
         leaves = jax.tree.leaves(state)
         found = kernel_round.dtype_and_sizes(leaves)
@@ -78,7 +78,7 @@ class Kernels:
             return None
         return f"Triton cannot compile {plan.kind}"
 
-    def fitted(self, plan: Plan) -> Kernels:  # noqa: ARG002
+    def fitted(self, plan: ExecutionPlan) -> Kernels:  # noqa: ARG002
         """Return the executor for a plan that it supports."""
         return self
 

@@ -18,7 +18,7 @@ from fedbandits.results.record import Curves
 from .program import Before, Program, Stretch
 
 if TYPE_CHECKING:
-    from .choice import Plan
+    from .choice import ExecutionPlan
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Plain:
 
     name: ClassVar[str] = "plain"
 
-    def supports(self, plan: Plan) -> None:
+    def supports(self, plan: ExecutionPlan) -> None:
         """Return None: every plan is supported."""
 
-    def fitted(self, plan: Plan) -> Plain:  # noqa: ARG002
+    def fitted(self, plan: ExecutionPlan) -> Plain:  # noqa: ARG002
         """Return the executor for a plan that it supports."""
         return self
 

@@ -76,7 +76,7 @@ class Played(NamedTuple):
     expected: Array
 
 
-class RoundLosses(NamedTuple):
+class PointwiseLosses(NamedTuple):
     """The losses of a round, drawn where they are needed.
 
     Attributes:
@@ -90,10 +90,10 @@ class RoundLosses(NamedTuple):
     mean: Array
 
 
-def losses_of_round(problem: Problem, t: Array, tile: int, dtype: Any) -> RoundLosses:
+def losses_of_round(problem: Problem, t: Array, tile: int, dtype: Any) -> PointwiseLosses:
     """The losses of round t. Its key is made once: it may take a look at all agents."""
     key = problem.key_of(t)
-    return RoundLosses(problem, key, _mean_losses(problem, key, tile, dtype))
+    return PointwiseLosses(problem, key, _mean_losses(problem, key, tile, dtype))
 
 
 def _mean_losses(problem: Problem, key: RoundKey, tile: int, dtype: Any) -> Array:
@@ -133,7 +133,7 @@ def _counts(each: Sequence[tuple[Array, Array]]) -> Array:
 def round_in_tiles(
     algorithm: AnyAlgorithm,
     stages: Stages,
-    losses: RoundLosses,
+    losses: PointwiseLosses,
     state: Any,
     seed: Array,
     t: Array,
@@ -210,7 +210,7 @@ class _Tiles(NamedTuple):
     """What all tiles of a round share."""
 
     algorithm: AnyAlgorithm
-    losses: RoundLosses
+    losses: PointwiseLosses
     seed: Array
     t: Array
     hear: Hear

@@ -18,7 +18,7 @@ from .program import Before, Program, Stretch
 from .tiled_round import agents_in_cache, losses_of_round, round_in_tiles
 
 if TYPE_CHECKING:
-    from .choice import Plan
+    from .choice import ExecutionPlan
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Tiles:
 
     tile: int = 0
 
-    def supports(self, plan: Plan) -> str | None:
+    def supports(self, plan: ExecutionPlan) -> str | None:
         """Return why a plan cannot be played in tiles, or None."""
         problem, algorithm = plan.problem, plan.algorithm
         reason = None
@@ -57,7 +57,7 @@ class Tiles:
             reason = "all agents fit in the caches, or too few agents would make a tile"
         return reason
 
-    def fitted(self, plan: Plan) -> Tiles:
+    def fitted(self, plan: ExecutionPlan) -> Tiles:
         """Return the executor with the number of agents of a tile."""
         tile = agents_in_cache(plan.problem.arms, plan.where, plan.simulations)
         assert tile is not None

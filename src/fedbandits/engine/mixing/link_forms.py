@@ -18,7 +18,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks, streams
 from fedbandits.gossip.base import Gossip
 
-from .link_layouts import Links, links
+from .link_layouts import LinkLayout, links
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Unreliable:
     """Links that remember nothing but old messages: rules `symmetric`, `receiver` and `lost`."""
 
     chances: Chances
-    links: Links
+    links: LinkLayout
     diagonal: Array
     """W_vv, `[N]`."""
     rule: str = field(metadata={"static": True})
@@ -203,13 +203,13 @@ class Flow:
     """
 
     chances: Chances
-    owners: Links
+    owners: LinkLayout
     """Over which owners hear the other ends."""
-    others: Links
+    others: LinkLayout
     """Over which other ends hear owners."""
 
     @property
-    def _sides(self) -> tuple[Links, Links]:
+    def _sides(self) -> tuple[LinkLayout, LinkLayout]:
         return self.owners, self.others
 
     def draw(self, seed: Array, t: Array, runs: int, dtype: Any) -> Exchanges:
@@ -305,7 +305,7 @@ def link_form(gossip: Gossip, dtype: DTypeLike) -> Unreliable | Flow:
     return Unreliable(chances, both, diagonal, faults.rule, faults.delay)
 
 
-def _largest(links: Links, start: Array, x: Array, arrived: Array) -> Array:
+def _largest(links: LinkLayout, start: Array, x: Array, arrived: Array) -> Array:
     layout = links.layout
 
     def step(largest: Array, row: Any, given: tuple[Array]) -> tuple[Array, None]:

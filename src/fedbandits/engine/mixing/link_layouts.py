@@ -129,7 +129,7 @@ class OneByOne:
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkLayout:
     """Links with a layout.
 
     Attributes:
@@ -189,7 +189,7 @@ def _row(rows: Any, j: int) -> Any:
     return rows[j]
 
 
-def links(agents: int, pairs: Any, message: Any, weight: Any) -> Links:
+def links(agents: int, pairs: Any, message: Any, weight: Any) -> LinkLayout:
     """Links over which u is heard by v, in the layout that costs least.
 
     Args:
@@ -213,16 +213,16 @@ def links(agents: int, pairs: Any, message: Any, weight: Any) -> Links:
         return _padded(Listed(index), len(index), agents, slot, target, message, weight)
     ends = (array.astype(np.int32)[None] for array in (source, target))
     there = np.ones((1, len(source)), bool)
-    return Links(OneByOne(*ends), message.astype(np.int32)[None], there, weight[None])
+    return LinkLayout(OneByOne(*ends), message.astype(np.int32)[None], there, weight[None])
 
 
 def _padded(
     layout: Layout, rows: int, agents: int, slot: Any, target: Any, message: Any, weight: Any
-) -> Links:
+) -> LinkLayout:
     there = np.zeros((rows, agents), bool)
     there[slot, target] = True
     numbers = np.zeros((rows, agents), np.int32)
     numbers[slot, target] = message
     weights = np.zeros((rows, agents), weight.dtype)
     weights[slot, target] = weight
-    return Links(layout, numbers, there, weights)
+    return LinkLayout(layout, numbers, there, weights)

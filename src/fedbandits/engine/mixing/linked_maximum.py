@@ -17,7 +17,7 @@ _EXPONENTS = 126
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkedMatrix:
     """Who hears whom in a dense graph, everyone also themselves: 0 or 1, `[P, P]`, P >= N."""
 
     linked: Array

@@ -29,7 +29,7 @@ from fedbandits.networks.base import Network
 from .clipped_form import Clipped
 from .gather_kernel import NeighbourSums, neighbour_sums
 from .link_forms import link_form
-from .linked_maximum import Links
+from .linked_maximum import LinkedMatrix
 from .matrix_forms import (
     Averages,
     Complete,
@@ -206,8 +206,8 @@ def _form_of_maxima(gossip: Gossip, dtype: DTypeLike) -> Maxima:
     if (compact := _compact(linked, dtype, _lists)) is not None:
         return compact
     if _tensor_cores(network.agents):
-        return Links(_zero_one(linked, diagonal=True))
-    return Links((linked.toarray() > 0).astype(np.float32))
+        return LinkedMatrix(_zero_one(linked, diagonal=True))
+    return LinkedMatrix((linked.toarray() > 0).astype(np.float32))
 
 
 def _form_of_floods(gossip: Gossip, hops: int, dtype: DTypeLike, *, alone: bool) -> Averages:

@@ -1,1 +1,1 @@
-"""Stages of a round: losses, exchange of messages, and conditions such as privacy and liars."""
+"""Stages of a round: losses, exchange of messages, and conditions that wrap them."""

@@ -133,12 +133,12 @@ def _check_service(service: ServiceSection, keys: Path | None, name: str, place:
             raise place.error(error) from error
 
 
-def _epsilon(privacy: PrivacySection | None, part: Part, place: Place) -> float | None:
+def _epsilon(section: PrivacySection | None, part: Part, place: Place) -> float | None:
     """Return the ε of [privacy]; reject values that do not fit the algorithm."""
-    if privacy is None:
+    if section is None:
         return None
     try:
-        found = noisy_bits(privacy.epsilon, part.algorithm)
+        found = noisy_bits(section.epsilon, part.algorithm)
     except (TypeError, ValueError) as error:
         raise Place(f"{place.name} [privacy]").error(error) from error
     return None if found is None else found.epsilon

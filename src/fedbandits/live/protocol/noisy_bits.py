@@ -75,18 +75,18 @@ class RehearsedBits(NoisyBits):
     """The bits of `fb.simulate`, from given random numbers and without a guarantee.
 
     Args:
-        privacy: the randomised response of the simulation.
+        response: the randomised response of the simulation.
         uniform: returns the random number of the round, in (0, 1).
     """
 
-    def __init__(self, privacy: RandomisedResponse, uniform: Callable[[], float]) -> None:
-        super().__init__(privacy.epsilon)
-        self._privacy = privacy
+    def __init__(self, response: RandomisedResponse, uniform: Callable[[], float]) -> None:
+        super().__init__(response.epsilon)
+        self._response = response
         self._uniform = uniform
 
     def bit(self, loss: float) -> float:
         """Return the bit of the simulation."""
-        return float(self._privacy.respond(np.asarray(loss), np.asarray(self._uniform())))
+        return float(self._response.respond(np.asarray(loss), np.asarray(self._uniform())))
 
 
 def noisy_bits(epsilon: float | NoisyBits | None, algorithm: AnyAlgorithm) -> NoisyBits | None:

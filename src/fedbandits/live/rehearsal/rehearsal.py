@@ -22,6 +22,7 @@ from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
 from fedbandits.results.communication import Communication
 from fedbandits.results.record import AgentTotals, Curves
+from fedbandits.simulation.condition import Condition
 from fedbandits.simulation.liars import Attacks, Liars
 from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import Simulation, conditions_of
@@ -60,18 +61,14 @@ class Rehearsal:
         runs: int = 1,
         seed: int = 0,
         lockstep: bool = False,
-        privacy: RandomisedResponse | None = None,
-        liars: Attacks | None = None,
+        conditions: tuple[Condition, ...] = (),
     ) -> Rehearsal:
         """Return the rehearsal of a problem by a federation; see `rehearse` for the arguments."""
         if not isinstance(problem, Problem):
             raise TypeError(f"problem must be one of fb.problems, not {problem!r}")
         if not isinstance(federation, Federation):
             raise TypeError(f"federation must be an fb.live.Federation, not {federation!r}")
-        if isinstance(liars, Mapping):
-            numbers: dict[Any, int] = {name: v for v, name in enumerate(federation.members)}
-            liars = {numbers.get(who, who): attack for who, attack in liars.items()}
-        gossip, conditions = federation.gossip, conditions_of(privacy, liars)
+        gossip = federation.gossip
         assert isinstance(gossip, Gossip)
         _check_sizes(problem, federation)
         simulation = Simulation(
@@ -148,6 +145,9 @@ def rehearse(
         (3, {'loss': 0.3})
     """
     check_against(against)
+    if isinstance(liars, Mapping) and isinstance(federation, Federation):
+        numbers: dict[Any, int] = {name: v for v, name in enumerate(federation.members)}
+        liars = {numbers.get(who, who): attack for who, attack in liars.items()}
     rehearsal = Rehearsal.of(
         problem,
         federation,
@@ -155,8 +155,7 @@ def rehearse(
         runs=runs,
         seed=seed,
         lockstep=lockstep,
-        privacy=privacy,
-        liars=liars,
+        conditions=conditions_of(privacy, liars),
     )
     return rehearse_all([rehearsal], processes)[0].against(against)
 

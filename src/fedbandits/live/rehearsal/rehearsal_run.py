@@ -54,7 +54,7 @@ class RehearsalRun(NamedTuple):
             `[T + 1, N]`.
         privacy: The randomised response; None if agents learn from losses.
         bit_uniforms: The random numbers that draw its bits, `[T + 1, N]`.
-        liars: The attacks of lying agents, by number.
+        attacks: The attacks of lying agents, by number.
     """
 
     problem: Problem
@@ -66,12 +66,12 @@ class RehearsalRun(NamedTuple):
     uniforms: NDArray[np.float64]
     privacy: RandomisedResponse | None = None
     bit_uniforms: NDArray[np.float64] | None = None
-    liars: Mapping[int, Attack] = MappingProxyType({})
+    attacks: Mapping[int, Attack] = MappingProxyType({})
 
     @property
     def honest(self) -> list[int]:
         """The numbers of the agents that do not lie."""
-        return [v for v in range(self.problem.agents) if v not in self.liars]
+        return [v for v in range(self.problem.agents) if v not in self.attacks]
 
     def chance(self, *name: object) -> random.Random:
         """Return a separate random generator for each name."""
@@ -182,7 +182,7 @@ class _RunningFederation:
             epsilon=self.noisy_bits(v),
         )
         await agent.start()
-        if v in self.run.liars:
+        if v in self.run.attacks:
             self.make_liar(v, agent)
         return agent
 
@@ -190,7 +190,7 @@ class _RunningFederation:
         """Make agent v lie in every message, and report as often as its neighbours allow."""
         ledger = agent._running().ledger
         truth = ledger.outgoing_values
-        leaves, attack = agent.part.algorithm.leaves, self.run.liars[v]
+        leaves, attack = agent.part.algorithm.leaves, self.run.attacks[v]
 
         def lies() -> Values:
             t = np.int64(max(self.rounds[v], 1))
