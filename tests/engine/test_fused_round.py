@@ -22,6 +22,7 @@ from fedbandits.engine.pytrees import register
 from fedbandits.engine.recording import summing_kernel, summing_up
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
+from tests.tiers import soak_but
 
 ARMS = 5
 FUSED = {
@@ -91,7 +92,7 @@ NETWORKS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("runs", soak_but([3], [1, 3]))
 def test_kernels_play_the_same_arms(
     network: fb.Network, runs: int, request: pytest.FixtureRequest
 ) -> None:
@@ -103,7 +104,7 @@ def test_kernels_play_the_same_arms(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(FUSED))
+@pytest.mark.parametrize("name", soak_but(["FedExp3", "GossipUCB"], sorted(FUSED)))
 def test_kernels_follow_the_algorithms_own_lines(name: str, request: pytest.FixtureRequest) -> None:
     kind, network = fb.algorithms.REGISTRY[name], fb.networks.grid(17, 17)
     algorithm = kind(block=2) if name == "BlockGossip" else kind()
@@ -180,7 +181,7 @@ DRAWN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", DRAWN.values(), ids=DRAWN)
+@pytest.mark.parametrize("problem", soak_but(["activated"], DRAWN))
 def test_losses_of_every_kind_that_can_be_had_alone_are_drawn(
     problem: fb.Problem, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -225,6 +225,7 @@ def test_algorithms_played_together_are_as_alone() -> None:
         np.testing.assert_allclose(together.dataset["regret"], alone.dataset["regret"], atol=1e-9)
 
 
+@pytest.mark.soak
 @slow
 def test_draws_played_together_are_as_alone() -> None:
     problems = [CROWDED.redraw(seed) for seed in (5, 6)]

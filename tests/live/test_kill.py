@@ -110,7 +110,7 @@ def sums(told: list[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_step_by_step(tmp_path: Path) -> None:
     """One caller: after every kill the agent is the very one that nobody killed."""
     path = tmp_path / "shop3.db"

@@ -11,6 +11,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from tests.salt import SALT
+from tests.tiers import soak_but
 
 from .histories import ARMS
 from .lying_histories import ATTACKS, LyingHistory
@@ -21,7 +22,7 @@ EVENTS = int(os.environ.get("LYING_EVENTS", "3000"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("network", ["random", "path"])
+@pytest.mark.parametrize("network", soak_but(["path"], ["random", "path"]))
 def test_removal_undoes_all_that_a_liar_moved(network: str, attack: str) -> None:
     """After the removal, estimates are those that the honest members made themselves.
 

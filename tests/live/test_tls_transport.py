@@ -254,6 +254,7 @@ class TestCertificates:
 
         play(path, work)
 
+    @pytest.mark.soak
     def test_links_end_when_the_authority_expires(self, path: Path3) -> None:
         async def work() -> None:
             authority = keys.make_authority(days=SHORT)
@@ -269,6 +270,7 @@ class TestCertificates:
 
         play(path, work)
 
+    @pytest.mark.soak
     def test_who_is_refused_by_the_other_end_hears_why_and_waits_longer(self, path: Path3) -> None:
         """Of b, which opens the link to a: with TLS 1.3 it takes a refused link for an open one."""
 

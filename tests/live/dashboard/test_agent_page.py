@@ -27,6 +27,7 @@ def fact(label: str) -> str:
     return f"#agent-facts div:has(dt:text-is('{label}')) dd"
 
 
+@pytest.mark.soak
 def test_an_apprentice_who_is_cut_off_and_agrees(visit: Open) -> None:
     lost = neighbour(None, no_link="it closed the link")
     one = status(baseline="tea", disagreement=3e-17, neighbours={"north": lost})
@@ -79,6 +80,7 @@ LOSSES = MeanLosses(
 )
 
 
+@pytest.mark.soak
 def test_mean_losses_by_arm_and_window(visit: Open, service: Service) -> None:
     page = visit(service.link, width=390).page
     expect(page.locator("#agent-name")).to_have_text("centre")
@@ -104,6 +106,7 @@ def test_mean_losses_by_arm_and_window(visit: Open, service: Service) -> None:
     expect(page.locator("#losses-note")).to_contain_text("This apprentice plays tea each time")
 
 
+@pytest.mark.soak
 def test_it_follows_events(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#recommended")).to_have_text("cocoa")
@@ -126,6 +129,7 @@ def test_it_follows_events(visit: Open, service: Service) -> None:
     assert page.evaluate("document.querySelectorAll('#neighbourhood .node').length") == 3
 
 
+@pytest.mark.soak
 def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
     service.broken_up = True
     service.event = status("Ж 茶" * 30)  # some letters are cut in two
@@ -135,6 +139,7 @@ def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
     assert shown.complaints == []
 
 
+@pytest.mark.soak
 def test_choices_per_second(visit: Open, service: Service) -> None:
     seconds = itertools.count(4, 4)
     service.event = lambda: status(rounds=15 * (now := next(seconds)), uptime=float(now))
@@ -142,6 +147,7 @@ def test_choices_per_second(visit: Open, service: Service) -> None:
     expect(page.locator(fact("Choices per second"))).to_have_text("15")
 
 
+@pytest.mark.soak
 def test_links_are_told_apart_by_more_than_colour(visit: Open, service: Service) -> None:
     service.event = msgspec.structs.replace(
         status(), neighbours=status().neighbours | {"far": neighbour(None)}
@@ -159,6 +165,7 @@ def test_links_are_told_apart_by_more_than_colour(visit: Open, service: Service)
     assert len(set(styles.values())) == 4
 
 
+@pytest.mark.soak
 def test_the_heat_map_is_read_by_mouse_and_by_keys(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#recommended")).to_have_text("cocoa")
@@ -181,6 +188,7 @@ def test_the_heat_map_is_read_by_mouse_and_by_keys(visit: Open, service: Service
     expect(page.locator("#arms tr").nth(2)).to_have_text("3cocoa0.625–")
 
 
+@pytest.mark.soak
 def test_the_heat_map_is_painted_in_its_colours(visit: Open, service: Service) -> None:
     service.event = msgspec.structs.replace(status(), probabilities=(0.0, 0.0, 1.0))
     page = visit(service.link).page
@@ -193,6 +201,7 @@ def test_the_heat_map_is_painted_in_its_colours(visit: Open, service: Service) -
     assert bright == [0xFD, 0xE7, 0x25, 255]
 
 
+@pytest.mark.soak
 def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#disagreement .readout")).to_have_text("0.375 now")
@@ -207,6 +216,7 @@ def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
     expect(page.locator("#disagreement .readout")).to_have_attribute("aria-live", "off")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("days", "says", "kind"),
     [
@@ -227,6 +237,7 @@ def test_a_certificate_that_expires(
     expect(line).to_have_text(re.compile("the authority's certificate expire", re.IGNORECASE))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("period", "state"), [(0.5, "silent"), (5.0, "heard"), (4.0, "silent")])
 def test_silent_is_a_matter_of_gossip_periods(
     visit: Open, service: Service, period: float, state: str
@@ -238,6 +249,7 @@ def test_silent_is_a_matter_of_gossip_periods(
     expect(row).to_contain_text("south")
 
 
+@pytest.mark.soak
 def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#agent-name")).to_have_text("centre")
@@ -248,6 +260,7 @@ def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service:
     assert page.evaluate("localStorage.length") == 0
 
 
+@pytest.mark.soak
 def test_a_token_is_asked_for(visit: Open, service: Service) -> None:
     shown = visit(service.address)
     page = shown.page
@@ -266,6 +279,7 @@ def test_a_token_is_asked_for(visit: Open, service: Service) -> None:
     expect(page.locator("#token-form")).to_be_hidden()
 
 
+@pytest.mark.soak
 def test_a_token_pasted_into_an_open_tab(visit: Open, service: Service) -> None:
     page = visit(f"{service.address}/#token=old").page
     expect(page.locator("#token-form")).to_be_visible()
@@ -306,6 +320,7 @@ def test_a_lost_connection_comes_back(visit: Open, service: Service) -> None:
     expect(page).to_have_title("centre · fedbandits")
 
 
+@pytest.mark.soak
 def test_an_agent_that_hangs_is_not_taken_for_one_that_is_well(
     visit: Open, service: Service
 ) -> None:
@@ -317,6 +332,7 @@ def test_an_agent_that_hangs_is_not_taken_for_one_that_is_well(
     expect(page.locator("#connection")).to_have_attribute("data-state", "connected")
 
 
+@pytest.mark.soak
 def test_events_that_cannot_be_shown_are_no_lost_connection(visit: Open, service: Service) -> None:
     shown = visit(service.link)
     words = shown.page.locator("#connection-text")
@@ -328,6 +344,7 @@ def test_events_that_cannot_be_shown_are_no_lost_connection(visit: Open, service
     expect(words).to_contain_text("Connected since")
 
 
+@pytest.mark.soak
 def test_pauses_between_attempts_grow(visit: Open, service: Service) -> None:
     shown = visit(service.link)
     expect(shown.page.locator("#agent-name")).to_have_text("centre")
@@ -337,6 +354,7 @@ def test_pauses_between_attempts_grow(visit: Open, service: Service) -> None:
     assert 2 <= len(shown.asked) <= 4
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "name", ["<img src=x onerror=hit=1>", "__proto__", "a" * 200, "Ж 茶 \u202e☕"]
 )

@@ -50,6 +50,7 @@ def test_it_shows_all_agents(visit: Open) -> None:
         assert {url.startswith(service.address) for url in shown.asked} == {True}
 
 
+@pytest.mark.soak
 def test_an_arm_has_its_colour_whoever_leads(visit: Open) -> None:
     """By its number: the third arm leads first, alone, and is not given the first colour."""
     event = federation(2, 2, arms=5, leading=3)
@@ -64,6 +65,7 @@ def test_an_arm_has_its_colour_whoever_leads(visit: Open) -> None:
         expect(legend).to_contain_text("?leading arm not known here")
 
 
+@pytest.mark.soak
 def test_agreement_is_told(visit: Open) -> None:
     event = federation(2, 2, arms=3)
     event["agents"] |= {"site-03": event["agents"]["site-00"]}
@@ -74,6 +76,7 @@ def test_agreement_is_told(visit: Open) -> None:
         expect(page.locator("#federation-leads")).to_have_text("No agent can be reached")
 
 
+@pytest.mark.soak
 def test_an_agent_is_chosen_by_a_click_and_by_keys(visit: Open) -> None:
     event = federation(3, 3, arms=5, leading=2)
     with serve(event) as service:
@@ -105,6 +108,7 @@ def test_an_agent_is_chosen_by_a_click_and_by_keys(visit: Open) -> None:
         expect(name).to_have_text("site-01")
 
 
+@pytest.mark.soak
 def test_focus_stays_while_events_come(visit: Open) -> None:
     event = federation(3, 3, arms=5)
     with serve(event) as service:
@@ -117,6 +121,7 @@ def test_focus_stays_while_events_come(visit: Open) -> None:
         expect(page.locator("#federation-graph .node").nth(2)).to_be_focused()
 
 
+@pytest.mark.soak
 def test_names_are_text(visit: Open) -> None:
     bad = "<img src=x onerror=hit=1>"
     names = [bad, "__proto__", "constructor"]
@@ -159,6 +164,7 @@ def star(agents: int) -> dict[str, Any]:
     return {"agents": {names[0]: middle} | others, "edges": [(names[0], other) for other in others]}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize(
     "event",
@@ -208,6 +214,7 @@ def crossings(ends: list[list[float]]) -> int:
     return sum(parts(a, b) and parts(b, a) for i, a in enumerate(ends) for b in ends[:i])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize(
     "event", [grid(10, 10), grid(1, 100), grid(1, 9)], ids=["grid", "long path", "short path"]
@@ -226,6 +233,7 @@ def test_links_do_not_cross_where_they_need_not(
         assert crossings(ends) == 0
 
 
+@pytest.mark.soak
 def test_the_same_federation_is_drawn_the_same_way(visit: Open) -> None:
     with serve(federation(4, 5, arms=3)) as service:
         first, second = (visit(service.link).page for _ in range(2))
@@ -234,6 +242,7 @@ def test_the_same_federation_is_drawn_the_same_way(visit: Open) -> None:
         assert centres(first) == centres(second)
 
 
+@pytest.mark.soak
 def test_a_grid_is_level_and_begins_at_the_top_left(visit: Open) -> None:
     with serve(federation(4, 4, arms=3)) as service:
         page = visit(service.link).page
@@ -245,6 +254,7 @@ def test_a_grid_is_level_and_begins_at_the_top_left(visit: Open) -> None:
         assert first[1] < last[1]
 
 
+@pytest.mark.soak
 def test_a_name_of_usual_length_is_whole_on_a_phone(visit: Open) -> None:
     event = federation(2, 2, arms=3)
     named = {"stockholm": event["agents"]["site-00"]} | event["agents"]
@@ -271,6 +281,7 @@ def hidden(page: Page) -> Any:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (390, 844), (844, 390)])
 def test_a_touch_reaches_every_agent(visit: Open, width: int, height: int) -> None:
     """A finger scrolls the page: a region that scrolls inside it shows no scrollbar on a phone."""
@@ -284,6 +295,7 @@ def test_a_touch_reaches_every_agent(visit: Open, width: int, height: int) -> No
         assert shown.width == width
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [360, 1200])
 def test_arrow_keys_show_the_agent_that_has_the_focus(visit: Open, width: int) -> None:
     """Upwards too, where the headings of the columns stay in view."""

@@ -104,7 +104,7 @@ def test_edges_rehearse_what_is_simulated() -> None:
     np.testing.assert_array_equal(play_run(run).action, simulated.action[:, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_sixteen_edges_replay_their_traffic(tmp_path: Path) -> None:
     """Every edge's own misses come to its own process, and to nobody else's."""
     assert PROBLEM.agent_names is not None

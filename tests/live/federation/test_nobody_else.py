@@ -31,6 +31,7 @@ from fedbandits.live.operations.site import read_site
 from fedbandits.live.protocol.messages import Flow, encode, game_hash
 from fedbandits.live.transport.link import MOST_TAKEN
 from tests.live.links import credentials, handshake
+from tests.tiers import soak_but
 
 from .processes import ask, running, wait_for
 from .rogue import Rogue
@@ -221,6 +222,7 @@ class TestAnotherMember:
             link.sendall(framed(b"lie"))
             until(lambda: sites.refusals() - before, "a refusal")
 
+    @pytest.mark.soak
     def test_one_at_the_address_of_another(self, sites: Sites) -> None:
         """Mallory at north's: centre and outsider, which open links to it, see whose it is."""
         own = sites.keys / "mallory"
@@ -272,7 +274,7 @@ class TestMessages:
         return msgspec.msgpack.decode(sites.rogue.transport.kept[-1], type=Flow)
 
     @pytest.mark.parametrize("field", ["values", "flow"])
-    @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("number", soak_but([np.inf], [np.nan, np.inf, -np.inf]))
     def test_no_number(self, sites: Sites, field: str, number: float) -> None:
         with sites.refusing({"mallory: numbers": 1}):
             sites.rogue.send(nan(self.flow(sites), field, number))
@@ -312,6 +314,7 @@ class TestMessages:
         with sites.refusing({"mallory: stale": 50}):
             sites.rogue.send(*recorded)
 
+    @pytest.mark.soak
     def test_what_was_recorded_before_a_disk_was_lost(self, sites: Sites) -> None:
         """Mallory's own: the edge starts anew, and what was said before is of another ledger."""
         recorded = self.recorded(sites)
@@ -336,7 +339,7 @@ class TestTooMuch:
         with sites.refusing({"oversized": 1}), sites.rogue.away():
             sites.talk(sites.keys / "mallory", (100_000_000).to_bytes(4, "big") + b"x" * 100)
 
-    @pytest.mark.parametrize("announced", [100_000_000, 2**19])
+    @pytest.mark.parametrize("announced", soak_but([100_000_000], [100_000_000, 2**19]))
     def test_a_hundred_megabytes_sent(self, sites: Sites, announced: int) -> None:
         """At once, or in as many messages as are allowed in size."""
         messages = 100_000_000 // announced
@@ -363,12 +366,13 @@ class TestTooMuch:
         with sites.refusing({"half": 1}), sites.rogue.away():
             sites.talk_and_close(sites.keys / "mallory", framed(b"whole")[:6])
 
+    @pytest.mark.soak
     def test_half_a_message_and_silence(self, sites: Sites) -> None:
         """A link over which nothing more comes is cut; `talk` sees it closed."""
         with sites.refusing({"silent": 1, "half": 1}), sites.rogue.away():
             sites.talk(sites.keys / "mallory", framed(b"whole")[:6])
 
-    @pytest.mark.parametrize("what", ["a flow", "nothing"])
+    @pytest.mark.parametrize("what", soak_but(["nothing"], ["a flow", "nothing"]))
     def test_ten_thousand_messages_a_second(self, sites: Sites, what: str) -> None:
         """The services answer meanwhile, and every message is accounted for."""
         message = sites.rogue.transport.kept[0] if what == "a flow" else b"x"

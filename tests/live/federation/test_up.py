@@ -17,6 +17,7 @@ from fedbandits.cli import app
 from fedbandits.config.experiment import ConfigError
 from fedbandits.live.operations.client import Client
 from fedbandits.live.operations.site import read_site
+from tests.tiers import soak_but
 
 from .processes import warnings_in
 
@@ -39,7 +40,7 @@ horizon = 2000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", [False, True])
+@pytest.mark.parametrize("paper", soak_but([False], [False, True]))
 def test_up(tmp_path: Path, paper: bool) -> None:
     """Nine agents in nine processes; the page is there at once, and arms come to agree."""
     file = ROOT / "examples" / "federation.toml"
