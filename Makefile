@@ -31,8 +31,12 @@ types: $(READY)
 # Compiled programs and BLAS have threads of their own: two test processes fill two cores.
 PYTEST := MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
+# XLA optimises nothing, and writes loops in its older and quicker way: compiling takes most of the time.
+QUICKLY := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
 unit: bytecode
-	$(PYTEST) -m "not soak"
+	$(QUICKLY) $(PYTEST) -m "not soak and not optimised"
+	$(PYTEST) $$(grep -rl mark.optimised tests) -m "optimised and not soak"
 
 deep: bytecode
 	$(PYTEST) -m soak
@@ -42,11 +46,9 @@ deep: bytecode
 bytecode: $(READY)
 	$(BIN)/python -m compileall -q -j 2 src
 
-# Without the slow tests and the docstrings' examples, in a minute. Compiling takes the most time, so
-# nothing is optimised.
+# Without the slow tests and the docstrings' examples, in a minute.
 quick: bytecode
-	XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" \
-		$(PYTEST) tests -m "not slow and not soak"
+	$(QUICKLY) $(PYTEST) tests -m "not slow and not soak"
 
 # The wheel's content and size.
 build: $(READY)
