@@ -36,7 +36,7 @@ QUICKLY := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0 --xla_cpu_
 
 unit: bytecode
 	$(QUICKLY) $(PYTEST) -m "not soak and not optimised"
-	$(PYTEST) $$(grep -rl mark.optimised tests) -m "optimised and not soak"
+	$(PYTEST) $$(grep -rl --include='*.py' mark.optimised tests) -m "optimised and not soak"
 
 deep: bytecode
 	$(PYTEST) -m soak
