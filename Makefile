@@ -10,7 +10,7 @@ ifeq ($(shell grep -ls '"editable": *true' .venv/lib/python*/site-packages/fedba
 .PHONY: $(READY)
 endif
 
-.PHONY: reproduce test soak lint types unit deep bytecode quick build wheel docs docs-check pages beyond bench bench-compare constraints openapi-check clean
+.PHONY: reproduce test soak lint types unit deep bytecode quick build wheel docs docs-check pages studies bench bench-compare constraints openapi-check clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
@@ -83,11 +83,11 @@ pages: reproduce
 	XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 JAX_PLATFORMS=cpu $(BIN)/fedbandits reproduce --out out/older
 	$(BIN)/python docs/fill.py out out/older
 
-# What they say beyond it, and of figure 2 at full size. Minutes on a GPU, more than an hour on two
-# cores.
-beyond: $(READY)
+# Studies beyond the paper, and figure 2 at full size, for the pages. Minutes on a GPU, more than an
+# hour on two cores.
+studies: $(READY)
 	for part in suite leaderboard horizons linear cdn; do \
-		$(BIN)/fedbandits reproduce $$part --out out || exit 1; done
+		$(BIN)/python -m studies $$part --out out || exit 1; done
 	$(BIN)/fedbandits reproduce figure2 --data generated --out out/generated
 	$(BIN)/python docs/fill.py out out/generated
 

@@ -1,8 +1,8 @@
 """What exchanges between agents on a network cost: 16 agents in 4 processes, TLS both ways.
 
-Ours, zenoh and asyncio's bare streams take turns within one run, each time in new processes, so
-that whatever else the machine does meets all of them. CPU is that of all threads of the processes,
-user and system.
+Live agents and bare asyncio streams take turns within one run, each time in new processes, so that
+other load on the machine affects both. CPU time is that of all threads of the processes, user and
+system.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from typing import NamedTuple
 from benchmarks import ROOT
 from benchmarks.exchanging import KINDS, PROCESSES, federation
 from benchmarks.processes import environment
-from benchmarks.rows import Measure, Measured, NotInstalled
-from fedbandits.common.extras import installed
+from benchmarks.rows import Measure, Measured
 
 NOTES = {
     "TLS": "our transport, ledgers in memory",
-    "zenoh": "the same agents on zenoh",
     "journals": "ours, each flow on disk before it is sent: as an operator has it",
 }
 
@@ -53,8 +51,6 @@ def measures(quick: bool) -> list[Measure]:
 
 
 def _row(kind: str, which: str, seconds: float, n: int) -> Measured:
-    if kind == "zenoh" and not installed("zenoh"):
-        raise NotInstalled("eclipse-zenoh, which is measured beside ours")
     turns = _turns(seconds, n)
     taken, floor = (tuple(getattr(each, which) for each in turns[k]) for k in (kind, "plain"))
     note = f"{NOTES[kind]}; floor: TLS streams of asyncio, with nothing but messages of that size"
@@ -67,10 +63,9 @@ def _row(kind: str, which: str, seconds: float, n: int) -> Measured:
 @cache
 def _turns(seconds: float, n: int) -> dict[str, list[Exchanged]]:
     """All kinds, one after the other, n times."""
-    kinds = [kind for kind in KINDS if kind != "zenoh" or installed("zenoh")]
-    turns: dict[str, list[Exchanged]] = {kind: [] for kind in kinds}
+    turns: dict[str, list[Exchanged]] = {kind: [] for kind in KINDS}
     for _ in range(n):
-        for kind in kinds:
+        for kind in KINDS:
             turns[kind].append(_turn(kind, seconds))
     return turns
 

@@ -24,16 +24,16 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import fedbandits as fb
-from fedbandits.live.federation.definition import Federation
-from fedbandits.live.protocol.ledger import owns
-from fedbandits.live.protocol.messages import Flow, Report, Terms, encode
+from fedbandits.live.federation.federation import Federation
+from fedbandits.live.protocol.edge import owns
+from fedbandits.live.protocol.messages import EdgeTerms, FlowMessage, ReportMessage, encode
 from fedbandits.live.transport.interface import Receive, Transport
 
 ARMS = tuple(f"arm{i}" for i in range(20))
 SIDE = 4
 PROCESSES = 4
-KINDS = ("TLS", "zenoh", "journals", "plain")
-"""Our transport; zenoh; ours with journals on disk instead of memory; TLS streams alone."""
+KINDS = ("TLS", "journals", "plain")
+"""Live agents; live agents with journals on disk instead of in memory; TLS streams alone."""
 
 WARM = 0.5
 """Seconds of exchanges before those that are measured."""
@@ -129,7 +129,8 @@ async def agents(kind: str, folder: Path, process: int) -> AsyncIterator[Exchang
         for name in agents_of(process):
             part = federation().part(name)._replace(gossip_period=math.inf)
             near = {neighbour: addresses[neighbour] for neighbour in part.neighbours}
-            transport = _transport(kind)(name, addresses[name], near, folder / "keys" / name)
+            keys = folder / "keys" / name
+            transport = fb.live.TlsTransport(name, addresses[name], near, keys)
             owners = frozenset(each for each in near if owns(each, name))
             loop = ClosedLoop(transport, owners)
             store: Any = folder / f"{name}.db" if kind == "journals" else fb.live.MemoryStore()
@@ -146,16 +147,6 @@ async def agents(kind: str, folder: Path, process: int) -> AsyncIterator[Exchang
             task.cancel()
 
 
-def _transport(kind: str) -> Any:
-    if kind == "zenoh":
-        from benchmarks.zenoh_transport import ZenohTransport
-
-        return ZenohTransport
-    from fedbandits.live.transport.tls import TlsTransport
-
-    return TlsTransport
-
-
 @asynccontextmanager
 async def plain(folder: Path, process: int) -> AsyncIterator[Exchanging]:
     """The same links and sizes of messages over asyncio's streams, and nothing else.
@@ -163,9 +154,9 @@ async def plain(folder: Path, process: int) -> AsyncIterator[Exchanging]:
     Who would own an edge answers a report with a flow; the other sends the next report then.
     """
     addresses = json.loads((folder / "addresses.json").read_text(encoding="utf-8"))
-    values, terms = {"z": bytes(8 * len(ARMS))}, Terms(0.25)
-    report = _framed(encode(Report(1, bytes(8), 2**60, 2**60, 2**10, terms, values)))
-    flow = _framed(encode(Flow(1, bytes(8), 2**60, 2**60, 2**10, terms, values, values)))
+    values, terms = {"z": bytes(8 * len(ARMS))}, EdgeTerms(0.25)
+    report = _framed(encode(ReportMessage(1, bytes(8), 2**60, 2**60, 2**10, terms, values)))
+    flow = _framed(encode(FlowMessage(1, bytes(8), 2**60, 2**60, 2**10, terms, values, values)))
     made: Counter[str] = Counter()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

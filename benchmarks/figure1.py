@@ -18,7 +18,7 @@ GOAL_SECOND = 5.0
 _PLAY = """
 import sys
 import fedbandits as fb
-from fedbandits.experiments import figure1
+from fedbandits.paper import figure1
 
 horizon = int(sys.argv[1])
 for network in figure1.right_networks().values():

@@ -9,6 +9,7 @@ where a simulation that was stopped and went on differs in a single bit from one
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +24,11 @@ import numpy as np
 
 import fedbandits as fb
 from benchmarks.rows import Measure, Measured
-from fedbandits.engine import chunk_runner, chunk_sizes
+from fedbandits.engine import chunk_sizes
+from fedbandits.engine import play as engine
 from fedbandits.engine.recording import summing_up
+from fedbandits.simulation.options import Options
+from fedbandits.simulation.simulation import Simulation
 
 ARMS, RUNS = 20, 16
 GOAL = 5.0
@@ -82,31 +86,28 @@ def _row(form: Form, quick: bool) -> Measured:
 
     def play(seed: int = 0, **more: Any) -> fb.Result:
         # One device: a kernel is for one, and so is a tile of agents.
-        return fb.simulate(
-            problem, fb.FedExp3(), gossip, each, seed=seed, devices=1, progress=False, **more
-        )
+        dtype = more.pop("dtype")
+        simulation = Simulation(problem, fb.FedExp3(), gossip, each, seed, dtype)
+        options = Options(devices=1, progress=False, **more)
+        return engine.play([simulation], options)[0]
 
     def regret(seeds: Sequence[int], **more: Any) -> list[np.ndarray[Any, Any]]:
         return [_regret(play(seed, **more)) for seed in seeds]
 
     # What is kept of an agent is added up chunk by chunk: all have the same ones.
     with mock.patch.object(chunk_sizes, "MOST_ROUNDS", horizon // 5):
-        with (
-            _answers(chunk_runner, "suitable") as fused,
-            _answers(chunk_runner, "tile_size") as tiles,
-            _answers(summing_up, "worth_a_kernel") as summed,
-        ):
+        with _answers(summing_up, "worth_a_kernel") as summed:
             whole = play(dtype="float32")
+        executor = json.loads(whole.dataset.attrs["played"])["executor"]
         differs = _differing(whole, _stopped_and_gone_on(play, horizon))
         if differs:
             raise AssertionError(f"stopped on the way, {', '.join(differs)} differ")
         if any(summed):
             _refuse_other_sums(whole, _summed_by_xla(play), horizon)
-        elif form.alone and any(fused) and not quick:
+        elif form.alone and executor == "kernels" and not quick:
             raise AssertionError("no kernel has summed up what a run left")
         found = np.concatenate([_regret(whole), *regret(seeds[1:], dtype="float32")])
-    with mock.patch.object(chunk_runner, "tile_size", return_value=None):
-        plain = np.concatenate(regret(seeds, dtype="float64"))
+    plain = np.concatenate(regret(seeds, dtype="float64", executor="plain"))
     apart = found - plain
     error = float(apart.std(ddof=1)) / math.sqrt(runs) + horizon * ROUNDING
     value = abs(float(apart.mean())) / error
@@ -115,7 +116,7 @@ def _row(form: Form, quick: bool) -> Measured:
         value,
         (value,),
         GOAL,
-        note=f"{facts}, {_how(fused, tiles, summed)}; regret {plain.mean():.4g}, "
+        note=f"{facts}, {_how(executor, summed)}; regret {plain.mean():.4g}, "
         f"{apart.mean():+.1g} ± {error:.1g}; stopped and gone on, the same to the last bit",
     )
 
@@ -133,10 +134,8 @@ def _answers(module: ModuleType, name: str) -> Iterator[list[Any]]:
         yield said
 
 
-def _how(fused: list[bool], tiles: list[int | None], summed: list[bool]) -> str:
-    if any(fused):
-        return "in kernels, summed up by one" if any(summed) else "in kernels"
-    return "as XLA makes it" if tiles[0] is None else f"in tiles of {tiles[0]:,} agents"
+def _how(executor: str, summed: list[bool]) -> str:
+    return f"by the {executor} executor{', summed up by a kernel' if any(summed) else ''}"
 
 
 def _regret(result: fb.Result) -> np.ndarray[Any, Any]:

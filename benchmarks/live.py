@@ -12,8 +12,8 @@ import numpy as np
 import fedbandits as fb
 from benchmarks.processes import python
 from benchmarks.rows import Measure, Measured
-from fedbandits.live.protocol.member import Member
-from fedbandits.live.protocol.records import Saved
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.records import SavedAgent
 
 ARMS = tuple(f"arm{i}" for i in range(20))
 GOAL_PAIR = 200.0
@@ -103,7 +103,7 @@ def _exchange(exchanges: int, n: int) -> Measured:
     taken = []
     for _ in range(n):
         owner, other = sorted(_pair(), key=lambda one: len(one.reports()))
-        other.ledger.put({"z": np.ones(len(ARMS))})
+        other.ledger.set_values({"z": np.ones(len(ARMS))})
         began = process_time()
         for _ in range(exchanges):
             [(_, report)] = other.reports()
@@ -114,20 +114,11 @@ def _exchange(exchanges: int, n: int) -> Measured:
     return Measured(min(taken), tuple(taken), note="K=20; report, answer, and what is to be saved")
 
 
-def _pair() -> list[Member]:
+def _pair() -> list[AgentCore]:
     federation = fb.live.Federation(ARMS, fb.networks.path(2))
     return [
-        Member(
-            name,
-            part.algorithm,
-            ARMS,
-            2,
-            part.neighbours,
-            Saved(name, b"s", None, {}, []),
-            lambda: 1,
-        )
+        AgentCore(federation.part(name), SavedAgent(name, b"s", None, {}, []), lambda: 1)
         for name in federation.members
-        for part in [federation.part(name)]
     ]
 
 

@@ -19,7 +19,7 @@ def facts() -> dict[str, Any]:
     """Plain data; starts JAX."""
     import jax
 
-    from fedbandits.experiments.section import processor
+    from fedbandits.paper.section import processor
 
     device = jax.devices()[0]
     return {

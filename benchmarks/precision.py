@@ -25,7 +25,7 @@ from fedbandits.common.statistics import Interval, interval
 
 if TYPE_CHECKING:
     from fedbandits.arrays import Array
-    from fedbandits.engine.preparation import DType
+    from fedbandits.simulation.simulation import DType
 
 AGENTS, ARMS = 4, 4
 FLOAT32_ROUNDS = 1_000_000

@@ -1,10 +1,10 @@
-"""Fills the README, the docs and the benchmarks' page from what was measured.
+"""Fill the README, the docs and the benchmarks' page with measured results.
 
     python docs/fill.py FOLDER ...
 
-keeps what `fedbandits reproduce --out FOLDER` wrote, in docs/results, and fills every page from all
-that is kept there and in benchmarks/results. A place on a page stands between a mark and
-`<!-- end -->`:
+copies the sections that `fedbandits reproduce --out FOLDER` and `python -m studies PART --out
+FOLDER` wrote into docs/results. Then it fills every page from docs/results and benchmarks/results.
+A place on a page stands between a mark and `<!-- end -->`:
 
     <!-- table: SECTION / TITLE -->    a table of a part, with its note
     <!-- findings: SECTION -->         what a part found, in words
@@ -16,8 +16,8 @@ that is kept there and in benchmarks/results. A place on a page stands between a
     <!-- summary: live -->             what live agents bear
     <!-- bench: FILE -->               the table in benchmarks/results/FILE.json
 
-SECTION is a name in KEPT_AS. Only what was made with the very commands there is kept, so that
-neither `--quick` nor another seed gets on a page.
+SECTION is a name in KEPT_AS. Only sections made with the commands there are kept, so that neither
+`--quick` nor another seed gets on a page.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from benchmarks import ROOT, machine, table
 from benchmarks import precision as measure
 from benchmarks.rows import Row
 from fedbandits.common.files import atomic_write
-from fedbandits.experiments import BEYOND, REGISTRY
 from fedbandits.live.service.guard import WITH_TOKEN
+from fedbandits.paper import REGISTRY, STUDIES
 
 KEPT = ROOT / "docs" / "results"
 MEASURED = ROOT / "benchmarks" / "results"
@@ -51,14 +51,13 @@ OLDER = "--xla_cpu_max_isa=SSE4_2"
 """XLA held to the instructions of older processors."""
 KEPT_AS = {
     **{(f"fedbandits reproduce {name}", ""): name for name in REGISTRY},
+    **{(f"fedbandits reproduce {name}", OLDER): f"{name}_older" for name in REGISTRY},
     ("fedbandits reproduce figure2 --data generated", ""): "figure2_generated",
-    **{
-        (f"fedbandits reproduce {name}", OLDER): f"{name}_older"
-        for name in REGISTRY
-        if name not in BEYOND
-    },
+    **{(f"python -m studies {name}", ""): name for name in STUDIES},
 }
-"""Under which name a section is kept, by its command and XLA's flags."""
+"""The name under which a section is kept, by its command and XLA's flags."""
+MOVED = re.compile(rf"fedbandits reproduce ({'|'.join(STUDIES)})\b")
+"""Commands of studies in kept sections that are older than `python -m studies`."""
 MARKED = re.compile(
     r"<!-- (?P<kind>table|findings|summary|bench): (?P<name>[\w-]+)(?: / (?P<title>.+?))? -->\n"
     r"(?P<body>.*?)<!-- end -->",
@@ -110,7 +109,8 @@ def body(place: re.Match[str], kept: Kept) -> str:
     else:
         found = table_of(section, name, place["title"])
         said = markdown(found["columns"], found["rows"], found["note"])
-    return f"{said}\nBy `{section['command']}`, on {machine_of(section)}{time_of(section)}.\n"
+    by = f"By `{section['command']}`, on {machine_of(section)}{time_of(section)}.\n"
+    return MOVED.sub(r"python -m studies \1", f"{said}\n{by}")
 
 
 def machine_of(section: Mapping[str, Any]) -> str:

@@ -19,7 +19,6 @@ from docutils.statemachine import StringList
 from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.inspect import stringify_signature
 
 NAPOLEON: Any = Config(napoleon_use_rtype=False, napoleon_use_ivar=True)
 
@@ -47,6 +46,8 @@ def entry(name: str, value: Any) -> list[str]:
     if inspect.isclass(value):
         if issubclass(value, BaseException):
             return [f".. autoexception:: {name}", "   :members:", "   :show-inheritance:", ""]
+        if value.__name__ != name.rpartition(".")[2]:  # a class that users call by another name
+            return [f".. autofunction:: {name}", ""]
         return [f".. autoclass:: {name}", "   :members:", ""]
     if inspect.isroutine(value):
         return [f".. autofunction:: {name}", ""]
@@ -137,19 +138,9 @@ def described(app: Any, what: str, name: str, thing: Any, options: Any, lines: l
     lines[:] = [*str(said).splitlines(), ""]
 
 
-def signature(*given: Any) -> tuple[str, str] | None:
-    """What a class takes, where autodoc found the `__new__` that all algorithms share."""
-    _, what, _, thing, _, arguments, _ = given
-    if what != "class" or not str(arguments).startswith("(*args"):
-        return None
-    takes = inspect.signature(thing)
-    return stringify_signature(takes, False, show_return_annotation=False), ""
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Let Sphinx know the directive, and how docstrings are written."""
     app.setup_extension("sphinx.ext.autodoc")
     app.add_directive("public-names", PublicNames)
     app.connect("autodoc-process-docstring", described)
-    app.connect("autodoc-process-signature", signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

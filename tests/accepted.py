@@ -32,9 +32,8 @@ def faults(make: Make, config: Mapping[str, Any]) -> list[str]:
 def held_to_the_schema() -> Iterator[None]:
     """Within it, what is built of a configuration without an error must fit the schema."""
     from fedbandits.config import building, schema
-    from fedbandits.live.federation import file as federation_file
-    from fedbandits.live.federation import file_schemas
-    from fedbandits.live.operations import site
+    from fedbandits.live.federation import federation_file
+    from fedbandits.live.operations import agent_file, site
     from fedbandits.sweeps import plan
 
     fits: set[str] = set()
@@ -59,7 +58,10 @@ def held_to_the_schema() -> Iterator[None]:
         held(building, "_build", schema.configuration_schema, lambda config: config)
         held(plan, "_planned", schema.configuration_schema, lambda document: document.config)
         held(
-            federation_file, "federation_of", file_schemas.federation_schema, lambda config: config
+            federation_file,
+            "federation_of",
+            federation_file.federation_schema,
+            lambda config: config,
         )
-        held(site, "struct_of", file_schemas.agent_schema, lambda config: config)
+        held(site, "struct_of", agent_file.agent_schema, lambda config: config)
         yield

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY, AnyAlgorithm
 from fedbandits.algorithms.base import Setting
-from fedbandits.engine.preparation import prepare
 from fedbandits.results.communication import Communication, communication
+from tests.engine.simulations import prepare
 
 # A few sizes, so that compiled programs are used again: (agents, arms, horizon).
 SIZES = [(1, 2, 1), (5, 3, 12), (8, 2, 12)]

@@ -23,7 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedbandits.cli.commands import app
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.operations.local_cluster import reserved_ports
 from tests.own_things import imported_for_a_while
 from tests.pages.source import PAGES as ALL_PAGES
 from tests.pages.source import blocks, name_of
@@ -119,7 +119,7 @@ def have_swept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def serve_and_ask(name: str, block: str, scope: dict[str, object]) -> None:
     """Run an example that serves, ask it what the page's shell asks, and press Ctrl-C."""
-    with held_ports(1) as [port]:
+    with reserved_ports(1) as [port]:
         [asking] = [each for each in blocks(ROOT / name, "sh") if ":8080/" in each]
         said: list[str] = []
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fedbandits.engine.preparation import prepare
-from fedbandits.experiments import leaderboard, suite
-from fedbandits.experiments.drawn import changed, digests
-from fedbandits.experiments.section import versions
+from fedbandits.paper.digests import changed, digests
+from fedbandits.paper.section import versions
 from fedbandits.results.communication import communication
+from studies import leaderboard, suite
+from tests.engine.simulations import prepare
 from tests.pages.source import name_of
 
 FILL = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "fill.py"))
@@ -21,7 +21,7 @@ FILL = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "fill.py"))
 SECTION: dict[str, Any] = {
     "name": "suite",
     "title": "The suite",
-    "command": "fedbandits reproduce suite",
+    "command": "python -m studies suite",
     "paragraphs": ["It was found.", "Twice."],
     "pictures": [["drawn", "", ""], ["other", "", ""]],
     "versions": {"device": "2 × abacus", "jax": "0.9"},
@@ -44,7 +44,9 @@ def test_a_page_is_filled_and_filled_again() -> None:
     page = f"Before\n\n{table}\n\n<!-- findings: suite -->\n<!-- end -->\n"
     once = FILL["filled"](page, {"suite": SECTION})
     assert "| a | b |\n| --- | ---: |\n| x | 1 |\n\n*Read so.*\n" in once
-    assert "By `fedbandits reproduce suite`, on 2 × abacus, JAX 0.9." in once
+    assert "By `python -m studies suite`, on 2 × abacus, JAX 0.9." in once
+    older = SECTION | {"command": "fedbandits reproduce suite"}
+    assert FILL["filled"](page, {"suite": older}) == once
     assert "It was found.\n\nTwice.\n" in once
     assert "old" not in once
     assert FILL["filled"](once, {"suite": SECTION}) == once
@@ -102,8 +104,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"command": "fedbandits reproduce suite --quick"},
-        {"command": "fedbandits reproduce suite --seed 3"},
+        {"command": "python -m studies suite --quick"},
+        {"command": "python -m studies suite --seed 3"},
         {"versions": SECTION["versions"] | {"XLA_FLAGS": "--xla_cpu_max_isa=AVX"}},
     ],
     ids=str,

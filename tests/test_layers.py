@@ -18,6 +18,7 @@ ROOMS = (
     "common",
     "schedules",
     "attacks",
+    "simulation.condition",
     "privacy.response",
     "networks",
     "gossip",
@@ -29,13 +30,14 @@ ROOMS = (
     "theory.theorems",
     "results",
     "privacy",
+    "simulation",
     "engine",
     "config",
     "live",
     "sweeps",
     "tuning",
     "",  # what users import: all of the above
-    "experiments",
+    "paper",
     "cli",
     "__main__",
 )
@@ -111,6 +113,24 @@ def test_imports_go_downwards(module: str) -> None:
 )
 def test_the_test_can_fail(code: str) -> None:
     assert len(upwards(code, "problems.base")) == 1
+
+
+WRAPPERS = ("attacks", "privacy", "simulation.liars")
+PLAYING = ("engine.executors", "engine.mixing", "engine.recording", "engine.stages")
+
+
+@pytest.mark.parametrize("module", sorted(m for m in FILES if m.startswith(PLAYING)))
+def test_no_executor_mixing_form_or_recorder_imports_attacks_or_privacy(module: str) -> None:
+    """A condition is a file of its own: nothing that plays rounds names one."""
+    code = FILES[module].read_text(encoding="utf-8")
+    assert [other for other in imported(code, module) if other.startswith(WRAPPERS)] == []
+
+
+def test_no_folder_holds_more_than_fifteen_modules() -> None:
+    """But for the catalogues, which have one entry a file."""
+    folders = {path.parent for path in FILES.values()} - {ROOT / "algorithms", ROOT / "problems"}
+    sizes = {f: len([p for p in f.glob("*.py") if p.stem != "__init__"]) for f in folders}
+    assert [folder for folder, size in sizes.items() if size > 15] == []
 
 
 def test_few_modules_at_the_root() -> None:

@@ -13,8 +13,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .common import extras as extras  # names what is missing, from the start
-from .common import forks as forks  # watches from the start
+from .common import backend as backend  # watches for forks, from the start
+from .common import extras as extras  # names missing packages, from the start
 from .common.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
         Uniform,
     )
     from .engine.checks.federated import NotFederatedError, check_federated
-    from .engine.observing import trajectory
-    from .engine.recording.milestones import Milestone
     from .engine.simulate import simulate
+    from .engine.trajectory import trajectory
     from .gossip import acceleration as accelerated
     from .gossip.base import Gossip
     from .networks import Network
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from .results.comparison import Comparison, compare
     from .results.plots import plot
     from .results.result import Result, load
+    from .simulation.options import Milestone
     from .sweeps.load import load_experiment
     from .theory import bounds
 
@@ -102,7 +102,7 @@ __all__ = [
 _HOMES = {
     "Comparison": "results.comparison",
     "Gossip": "gossip.base",
-    "Milestone": "engine.recording.milestones",
+    "Milestone": "simulation.options",
     "Network": "networks",
     "NotFederatedError": "engine.checks.federated",
     "Problem": "problems",
@@ -113,7 +113,7 @@ _HOMES = {
     "load_experiment": "sweeps.load",
     "plot": "results.plots",
     "simulate": "engine.simulate",
-    "trajectory": "engine.observing",
+    "trajectory": "engine.trajectory",
 }
 """The submodule that defines each name. Algorithms are in `algorithms`."""
 

@@ -1,8 +1,8 @@
 """Array helpers that serve one NumPy agent and every JAX agent alike.
 
 Arms are always the first axis: `[K]` for one agent, `[K, N]` for all agents, `[K, R, N]` for all
-runs. Arms first was measured against arms last, and is 1.6 to 1.9 times faster on a CPU at N=36,
-K=20 and 10 runs (benchmarks/layout.py): K is too short for a SIMD axis, and the agents are not.
+runs. On a CPU with N=36, K=20 and 10 runs this is 1.6 to 1.9 times faster than arms last
+(benchmarks/layout.py), because K is too short for a SIMD axis.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGE = 2**18
 
 
 def played(action: Array, like: Array) -> Array:
-    """Which arm was played, `[...] -> [K, ...]` of booleans, K being the arms of `like`.
+    """Return which arm was played, `[...] -> [K, ...]` of booleans, K being the arms of `like`.
 
     Example:
         >>> import numpy as np
@@ -73,9 +73,9 @@ def sample(p: Array, uniform: Array) -> Array:
 
 
 def _sampled_of_many(p: Array, uniform: Array) -> Array:
-    """The same where arms are too many to be written out, nowhere with another result.
+    """Draw as `sample` does, with loops over the arms and the same result.
 
-    Sums are made arm by arm, so that they do not move where an arm adds nothing.
+    Sums are made arm by arm, so that an arm of probability 0 does not change them.
     """
     xp = p.__array_namespace__()
     if isinstance(p, np.ndarray):
@@ -100,7 +100,7 @@ def _sampled_of_many(p: Array, uniform: Array) -> Array:
 
 
 def _arm_by_arm(step: Callable[[Any, Array], Any], start: Any, x: Array) -> Any:
-    """`step(so_far, x[k])` for one arm after the other, compiled for a stretch of them alone."""
+    """Return the fold `step(so_far, x[k])` over the arms, compiled for a stretch of arms alone."""
     import jax
 
     whole = x.shape[0] // _STRETCH * _STRETCH
@@ -114,7 +114,7 @@ def _arm_by_arm(step: Callable[[Any, Array], Any], start: Any, x: Array) -> Any:
 
 
 def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
-    """Sum, smallest, largest or any over the arms, `[K, ...] -> [...]`.
+    """Return the sum, minimum, maximum or any over the arms, `[K, ...] -> [...]`.
 
     Example:
         >>> import numpy as np
@@ -129,9 +129,9 @@ def over_arms(how: Literal["sum", "min", "max", "any"], x: Array) -> Array:
 
 
 def expectation(p: Array, values: Array) -> Array:
-    """⟨p, values⟩, of a number for each arm: `[K, ...]` and `[K]` -> `[...]`.
+    """Return ⟨p, values⟩ for one number per arm: `[K, ...]` and `[K]` -> `[...]`.
 
-    The values may have further axes, as many as p, along which they differ: `[K, R, 1]`, say.
+    The values may have further axes, up to those of p, such as `[K, R, 1]`.
 
     Example:
         >>> import numpy as np
@@ -145,9 +145,9 @@ def expectation(p: Array, values: Array) -> Array:
 
 
 def product(matrix: Array, x: Array) -> Array:
-    """A matrix times the first axis, `[M, K]` and `[K, ...]` -> `[M, ...]`, in x's own precision.
+    """Return a matrix times the first axis, `[M, K]`, `[K, ...]` -> `[M, ...]`, in x's precision.
 
-    Accelerators multiply with fewer digits unless they are told otherwise.
+    Accelerators multiply with fewer digits by default.
 
     Example:
         >>> import numpy as np
@@ -162,7 +162,7 @@ def product(matrix: Array, x: Array) -> Array:
 
 
 def taken(x: Array, action: Array) -> Array:
-    """The entry of the arm played, `[K, ...] -> [...]`.
+    """Return the entry of the arm played, `[K, ...] -> [...]`.
 
     Example:
         >>> import numpy as np
@@ -179,7 +179,7 @@ def taken(x: Array, action: Array) -> Array:
 
 
 def repeated(step: Callable[[Carried], Carried], start: Carried, times: int) -> Carried:
-    """`step` applied so many times; under JAX compiled once, not so many times over.
+    """Apply `step` repeatedly; under JAX it is compiled once.
 
     Example:
         >>> import numpy as np
@@ -197,11 +197,11 @@ def repeated(step: Callable[[Carried], Carried], start: Carried, times: int) -> 
 
 
 def _written_out(x: Array, *, if_large: bool = False) -> bool:
-    """Whether to go over the arms one by one.
+    """Return whether to unroll the loop over the arms.
 
-    An accelerator then does everything between two exchanges of messages in few kernels, where
-    every reduction would be a kernel of its own. On a CPU reductions are faster, `if_large` only
-    while x is not: then XLA shares the work among cores better without.
+    On an accelerator, unrolled code between two exchanges of messages becomes few kernels, while
+    every reduction would be a separate kernel. On a CPU reductions are faster; with `if_large` only
+    for small x, since XLA shares unrolled code among cores better.
     """
     if isinstance(x, np.ndarray | np.generic) or x.shape[0] > _UNROLLED_ARMS:
         return False
@@ -209,12 +209,11 @@ def _written_out(x: Array, *, if_large: bool = False) -> bool:
 
 
 def materialised(x: Array) -> Array:
-    """Keeps XLA from working x, `[...]` without arms, out again for every number that needs it.
+    """Prevent XLA from recomputing x, `[...]` without arms, for every number that needs it.
 
-    On accelerators, which are quicker to work small things out again than to write them down, only
-    where x is large: there they would write all distributions down instead. On a CPU XLA forgets a
-    barrier before it decides what to work out again, but never takes a sum apart: whole numbers,
-    which stay the same, are the sum of themselves and of nothing.
+    Accelerators recompute small values faster than they store them, so only large x count. On a CPU
+    XLA drops a barrier before it decides what to recompute, but never splits a sum. Therefore whole
+    numbers, which stay exact, become the sum of themselves and zeros.
     """
     if isinstance(x, np.ndarray | np.generic):
         return x

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.algorithms.base import AnyAlgorithm, Setting
-from fedbandits.engine.executors.chunk import compilations
-from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.gossip import acceleration as accelerated
+from tests.engine.simulations import simulate_each
 from tests.instances import ORACLE_SIZES, connected_networks, random_losses, sent_by
 from tests.oracles import block_gossip as oracle
 from tests.oracles.paper import Float, softmax
@@ -165,14 +165,17 @@ def test_no_gap_is_no_crash() -> None:
     [
         ({"block": 0}, "block must be a whole number of at least 1, not 0"),
         ({"block": 2.5}, "block must be a whole number of at least 1, not 2.5"),
-        ({"momentum": 1.5}, "momentum must be from 0 to 1, not 1.5"),
-        ({"sigma": -0.1}, "sigma must be from 0 to 1, not -0.1"),
+        ({"momentum": 1.5}, "momentum must be in \\[0, 1\\], not 1.5"),
+        ({"sigma": -0.1}, "sigma must be in \\[0, 1\\], not -0.1"),
         ({"momentum": 0.5, "sigma": 0.5}, "give one of them"),
         ({"exploration": 1.5}, "exploration is a probability and must be <= 1, not 1.5"),
         ({"learning_rate": -1}, "learning_rate must be a finite number >= 0, not -1"),
         ({"regulariser": "maximin"}, "regulariser must be one of .*, not 'maximin'"),
         ({"best_loss": 3.0}, "best_loss is for regulariser='small_loss'"),
-        ({"regulariser": "small_loss", "best_loss": -1}, "best_loss must be 0 or more, not -1"),
+        (
+            {"regulariser": "small_loss", "best_loss": -1},
+            "best_loss must be in \\[0, inf\\], not -1",
+        ),
         ({"regulariser": "small_loss", "learning_rate": 0}, "learning_rate must be above 0"),
     ],
 )
@@ -182,7 +185,7 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_more_refusals() -> None:
-    with pytest.raises(ValueError, match="momentum must be from 0 to 1, not 2"):
+    with pytest.raises(ValueError, match="momentum must be in \\[0, 1\\], not 2"):
         fb.AcceleratedFedExp3(momentum=2)
     with pytest.raises(ValueError, match="call set_up"):
         fb.BlockGossip().distribution(fb.BlockGossip().init(3, 4), 1)

@@ -19,13 +19,14 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.arrays import sample
 from fedbandits.common import streams
 from fedbandits.engine import chunk_sizes, pytrees
-from fedbandits.engine.executors import chunk as rounds
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision
-from fedbandits.engine.stages.conditions import Conditions
-from fedbandits.engine.trajectory import Trajectory, trajectory
+from fedbandits.engine.stages import round as rounds
+from fedbandits.engine.stages.stages import Stages
+from fedbandits.engine.trajectory import trajectory
 from fedbandits.networks.searches import Floats
+from fedbandits.results.trajectory import Trajectory
 from tests.instances import (
     ALGORITHMS,
     ORACLE_SIZES,
@@ -233,7 +234,7 @@ def test_gossip_ucb_equals_oracle_step_by_step(data: st.DataObject) -> None:
     if data.draw(st.booleans()):  # far behind the neighbours: the catching-up branch
         state.n_most[rng.integers(agents), rng.integers(arms)] = 30 * agents
     with precision("float64"):
-        met = Conditions(mixing.mixer(gossip, algorithm, "float64"))
+        met = Stages(mixing.mixer(gossip, algorithm, "float64"))
         pytrees.register(algorithm)
         pytrees.register(met)
         for t in range(1, 26):

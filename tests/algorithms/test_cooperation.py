@@ -12,7 +12,8 @@ import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.cooperation import cooperative_estimate, log_unplayed
 from fedbandits.algorithms.delayed_ftrl import outstanding
-from fedbandits.engine.trajectory import Trajectory, trajectory
+from fedbandits.engine.trajectory import trajectory
+from fedbandits.results.trajectory import Trajectory
 from tests.instances import ALGORITHMS, FarFedFTRL, random_losses, sent_by
 from tests.oracles import cooperation as oracle
 from tests.oracles.paper import Played

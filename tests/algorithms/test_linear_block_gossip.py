@@ -12,7 +12,6 @@ import pytest
 import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.config.document import load_config
-from fedbandits.engine.preparation import setting_of
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import (
     SMALL_CONFIG,
@@ -171,8 +170,14 @@ def test_block_is_the_fewest_steps_that_agree() -> None:
     [
         (lambda: fb.LinearBlockGossip(block=0), "block must be a whole number of at least 1"),
         (lambda: fb.LinearBlockGossip(learning_rate=-1), "learning_rate must be a finite number"),
-        (lambda: fb.LinearBlockGossip(exploration=0), "exploration must be above 0, .* not 0"),
-        (lambda: fb.LinearBlockGossip(exploration=1.5), "at most 1, not 1.5"),
+        (
+            lambda: fb.LinearBlockGossip(exploration=0),
+            "exploration must be in \\(0, 1\\], not 0.0: every direction",
+        ),
+        (
+            lambda: fb.LinearBlockGossip(exploration=1.5),
+            r"exploration must be in \(0, 1\], not 1.5",
+        ),
         (lambda: fb.LinearBlockGossip(uniform=2), r"uniform must be in \[0, 1\]"),
         (lambda: fb.LinearBlockGossip([1, 2]), r"shape \(2,\); expected \(arms, d\)"),
         (
@@ -203,11 +208,11 @@ def test_a_configuration_can_name_it(tmp_path: Path) -> None:
     )
     (tmp_path / "config.toml").write_text(text)
     experiment = load_config(tmp_path / "config.toml")
-    assert isinstance(experiment.algorithm, fb.LinearBlockGossip)
+    assert isinstance(experiment.simulation.algorithm, fb.LinearBlockGossip)
     with pytest.warns(UserWarning, match="nothing is learned"):
         theirs = load_config(tmp_path / "config.toml", ["algorithm.from_theorem=true"])
-    assert theirs.gossip is not None
-    ready = theirs.algorithm.set_up(setting_of(theirs.problem, theirs.gossip))
+    assert theirs.simulation.gossip is not None
+    ready = theirs.simulation.ready
     assert isinstance(ready, fb.LinearBlockGossip)
-    rates = fb.bounds.linear_rates(theirs.gossip, arms=3, horizon=20, dimension=3)
+    rates = fb.bounds.linear_rates(theirs.simulation.gossip, arms=3, horizon=20, dimension=3)
     assert ready.learning_rate == fb.schedules.constant(rates.learning_rate)

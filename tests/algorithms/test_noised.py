@@ -17,12 +17,14 @@ from scipy.stats import beta
 
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY, AnyAlgorithm
-from fedbandits.algorithms.laplace import laplace
+from fedbandits.algorithms.noised_blocks import laplace
 from fedbandits.algorithms.private_fedexp3 import bounded
 from fedbandits.common import streams
-from fedbandits.engine.executors.chunk import RoundUniforms, compilations
-from fedbandits.engine.preparation import precision, prepare
+from fedbandits.engine.executors.program import compilations
+from fedbandits.engine.preparation import precision
+from fedbandits.engine.stages.round import RoundUniforms
 from fedbandits.engine.trajectory import play_given
+from tests.engine.simulations import prepare
 from tests.instances import ALGORITHMS, random_losses
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -48,7 +50,7 @@ def play(
         times = np.arange(1, len(losses) + 1)
         keys = jax.vmap(lambda t: streams.round_key(streams.NOISE, seed, t))(times)
         drawn = RoundUniforms(uniforms, noise=keys)
-        p, action, sent = _play(game.algorithm, game.conditions, game.carry.state, losses, drawn)
+        p, action, sent = _play(game.algorithm, game.stages, game.carry.state, losses, drawn)
     return Seen(np.asarray(p), np.asarray(action), np.asarray(sent["z"]))
 
 
@@ -378,9 +380,9 @@ def test_a_guarantee_has_epsilon_unit_and_adversary(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"epsilon": 0}, "epsilon must be a finite number above 0, not 0"),
-        ({"epsilon": -1.0}, "epsilon must be a finite number above 0, not -1.0"),
-        ({"epsilon": float("inf")}, "epsilon must be a finite number above 0, not inf"),
+        ({"epsilon": 0}, "epsilon must be in \\(0, inf\\), not 0"),
+        ({"epsilon": -1.0}, "epsilon must be in \\(0, inf\\), not -1.0"),
+        ({"epsilon": float("inf")}, "epsilon must be in \\(0, inf\\), not inf"),
         ({"epsilon": float("nan")}, "epsilon must be a number, not nan"),
         ({"block": 0}, "block must be a whole number of at least 1, not 0"),
     ],
@@ -393,7 +395,7 @@ def test_what_means_nothing_is_refused(name: str, arguments: Any, message: str) 
 
 @pytest.mark.parametrize("bound", [0, 0.5, -1.0, float("inf")])
 def test_a_bound_below_one_is_refused(bound: float) -> None:
-    with pytest.raises(ValueError, match="bound must be a finite number of at least 1"):
+    with pytest.raises(ValueError, match="bound must be in \\[1, inf\\), not"):
         fb.PrivateFedExp3(bound=bound)
 
 
@@ -405,7 +407,7 @@ def test_what_it_takes_from_the_network_is_asked_for() -> None:
 
 @pytest.mark.parametrize("name", NOISED)
 def test_live_agents_refuse_simulated_noise(name: str) -> None:
-    from fedbandits.live.protocol.suitable import UnsuitableError, check_suitable
+    from fedbandits.live.protocol.suitability import UnsuitableError, check_suitable
 
-    with pytest.raises(UnsuitableError, match="its noise is a simulator's"):
+    with pytest.raises(UnsuitableError, match="its noise comes from a simulator"):
         check_suitable(ALGORITHMS[name], 3, 4)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -38,3 +42,16 @@ def test_what_the_network_decided_is_not_shown_among_the_parameters() -> None:
 def test_a_rate_is_called_what_a_configuration_calls_it() -> None:
     assert repr(fb.schedules.small_loss()) == "small_loss(c=2.0)"
     assert repr(fb.FedHedge(0.5)) == "FedHedge(learning_rate=constant(value=0.5))"
+
+
+@dataclass(frozen=True)
+class Own(fb.Uniform):
+    rate: float
+    other: float = 1.0
+
+
+def test_algorithms_are_copied_and_pickled_like_other_classes() -> None:
+    own = Own(0.5)
+    assert copy.copy(own) == pickle.loads(pickle.dumps(own)) == own.with_values(rate=0.5) == own
+    with pytest.raises(TypeError, match="learing_rate"):
+        fb.FedExp3(learing_rate=0.3)  # type: ignore[call-arg]

@@ -18,13 +18,20 @@ import fedbandits as fb
 from fedbandits.cli.commands import app
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.config.experiment import Experiment
-from fedbandits.experiments.section import Table
+from fedbandits.paper.section import Table
 from tests.instances import SMALL_CONFIG
 
 
 def call(*args: str | Path) -> Result:
     plain = {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
     return CliRunner(env=plain).invoke(app, [str(arg) for arg in args])
+
+
+def refused(*args: str | Path, status: int = 2) -> str:
+    """Return the errors of a command that fails."""
+    failed = call(*args)
+    assert failed.exit_code == status
+    return failed.stderr
 
 
 @pytest.fixture
@@ -227,7 +234,7 @@ def test_a_run_whose_folder_is_full_is_kept_elsewhere(
     monkeypatch.setattr(tempfile, "tempdir", str(spare))
     failed = call("run", small, "--out", out)
     assert failed.exit_code == 2
-    error, note = failed.stderr.splitlines()
+    *_, error, note = failed.stderr.splitlines()
     assert error.startswith(f"error: {out / 'small.nc'}: No space left on device: the file needs ")
     [kept] = spare.rglob("*.nc")
     assert note == f"the result is in {kept}; move it to keep it"
@@ -313,9 +320,7 @@ def test_a_disconnected_network_is_described_as_far_as_it_goes(tmp_path: Path) -
 
 
 def test_a_network_with_a_typo() -> None:
-    failed = call("network", "gird:6,6")
-    assert failed.exit_code == 2
-    assert "did you mean 'grid'?" in failed.stderr
+    assert "did you mean 'grid'?" in refused("network", "gird:6,6")
 
 
 def test_colons_in_errors_are_no_emoji() -> None:
@@ -404,15 +409,13 @@ def test_plot_names_curves_by_algorithm_and_file(
 
 
 def test_plot_with_too_few_labels(saved: Path) -> None:
-    failed = call("plot", saved, saved, "--label", "a")
-    assert failed.exit_code == 2
-    assert "2 results need as many different labels, not a" in failed.stderr
+    assert "2 results need as many different labels, not a" in refused(
+        "plot", saved, saved, "--label", "a"
+    )
 
 
 def test_reproduce_with_a_typo() -> None:
-    failed = call("reproduce", "figur1")
-    assert failed.exit_code == 2
-    assert "did you mean 'figure1'?" in failed.stderr
+    assert "did you mean 'figure1'?" in refused("reproduce", "figur1")
 
 
 def test_bounds(small: Path) -> None:
@@ -425,17 +428,17 @@ def test_bounds(small: Path) -> None:
 def test_reproduce_prints_tables_and_reports_what_is_in_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import experiments
+    from fedbandits import paper
 
-    def part(name: str) -> Callable[[experiments.Options], experiments.Section]:
-        def play(options: experiments.Options) -> experiments.Section:
+    def part(name: str) -> Callable[[paper.Options], paper.Section]:
+        def play(options: paper.Options) -> paper.Section:
             table = Table("T", ("what", "value"), [(name, str(options.seed))], "a note")
-            return experiments.Section(name, name, options.command(name), ["found"], tables=[table])
+            return paper.Section(name, name, options.command(name), ["found"], tables=[table])
 
         return play
 
     parts = {name: part(name) for name in ("one", "two")}
-    monkeypatch.setattr(experiments, "REGISTRY", parts)
+    monkeypatch.setattr(paper, "REGISTRY", parts)
     done = call("reproduce", "two", "--seed", "7", "--out", tmp_path / "new")
     assert done.exit_code == 0, done.stderr
     for text in ("two", "7", "a note", "found", f"wrote {tmp_path / 'new' / 'report.html'}"):
@@ -446,30 +449,14 @@ def test_reproduce_prints_tables_and_reports_what_is_in_the_folder(
     assert "fedbandits reproduce one" in report
 
 
-def test_what_goes_beyond_the_paper_is_done_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from fedbandits import experiments
+def test_a_study_beyond_the_paper_names_its_command(tmp_path: Path) -> None:
+    from fedbandits.paper import STUDIES
 
-    done: list[str] = []
-
-    def part(name: str) -> Callable[[experiments.Options], experiments.Section]:
-        def play(options: experiments.Options) -> experiments.Section:
-            done.append(name)
-            return experiments.Section(name, name, options.command(name))
-
-        return play
-
-    parts = {name: part(name) for name in ("one", "suite", "moving", "horizons")}
-    monkeypatch.setattr(experiments, "REGISTRY", parts)
-    assert call("reproduce", "--out", tmp_path).exit_code == 0
-    assert done == ["one"]
-    assert call("reproduce", "horizons", "--out", tmp_path).exit_code == 0
-    assert done == ["one", "horizons"]
-    assert call("reproduce", "suite", "--out", tmp_path).exit_code == 0
-    assert done[2:] == ["suite", "moving"]  # the suite has two parts
-    assert call("reproduce", "moving", "--out", tmp_path).exit_code == 0
-    assert done[4:] == ["moving"]
+    for name in STUDIES:
+        failed = call("reproduce", name, "--out", tmp_path / "new")
+        assert failed.exit_code == 2
+        assert f"run `python -m studies {name}` in a source checkout" in failed.stderr
+    assert not (tmp_path / "new").exists()
 
 
 def test_data_says_where_the_zip_is(tmp_path: Path) -> None:
@@ -504,22 +491,20 @@ def test_data_goes_where_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 def test_reproduce_refuses_before_it_plays(args: list[str], message: str, tmp_path: Path) -> None:
-    failed = call("reproduce", *args, "--out", tmp_path / "new")
-    assert failed.exit_code == 2
-    assert message in failed.stderr
+    assert message in refused("reproduce", *args, "--out", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 def test_a_part_that_fails_leaves_no_old_section(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import experiments
+    from fedbandits import paper
 
-    def fails(options: experiments.Options) -> experiments.Section:
+    def fails(options: paper.Options) -> paper.Section:
         raise ValueError("no luck")
 
-    experiments.Section("one", "One", "fedbandits reproduce one").save(tmp_path)
-    monkeypatch.setattr(experiments, "REGISTRY", {"one": fails})
+    paper.Section("one", "One", "fedbandits reproduce one").save(tmp_path)
+    monkeypatch.setattr(paper, "REGISTRY", {"one": fails})
     assert call("reproduce", "--out", tmp_path).exit_code == 2
     assert not (tmp_path / "one.json").exists()
 
@@ -527,15 +512,15 @@ def test_a_part_that_fails_leaves_no_old_section(
 def test_quick_parts_say_so_and_stay_out_of_the_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import experiments
+    from fedbandits import paper
 
     seen: list[Path] = []
 
-    def part(options: experiments.Options) -> experiments.Section:
+    def part(options: paper.Options) -> paper.Section:
         seen.append(options.out)
-        return experiments.Section("one", "One", options.command("one"))
+        return paper.Section("one", "One", options.command("one"))
 
-    monkeypatch.setattr(experiments, "REGISTRY", {"one": part})
+    monkeypatch.setattr(paper, "REGISTRY", {"one": part})
     monkeypatch.chdir(tmp_path)
     assert call("reproduce", "--quick").exit_code == 0
     assert call("reproduce").exit_code == 0
@@ -548,18 +533,18 @@ def test_quick_parts_say_so_and_stay_out_of_the_way(
 def test_an_interrupted_part_says_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import experiments
+    from fedbandits import paper
 
-    def done(options: experiments.Options) -> experiments.Section:
-        return experiments.Section("one", "One", options.command("one"))
+    def done(options: paper.Options) -> paper.Section:
+        return paper.Section("one", "One", options.command("one"))
 
-    def stopped(options: experiments.Options) -> experiments.Section:
+    def stopped(options: paper.Options) -> paper.Section:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments, "REGISTRY", {"one": done, "two": stopped})
+    monkeypatch.setattr(paper, "REGISTRY", {"one": done, "two": stopped})
     failed = call("reproduce", "--out", tmp_path)
     assert failed.exit_code == 130
-    said = f"stopped in two, which starts anew next time; parts done are kept in {tmp_path}"
+    said = f"stopped in two, which starts again next time; parts done are kept in {tmp_path}"
     assert said in failed.stderr
     assert "One" in (tmp_path / "report.html").read_text()
 
@@ -569,8 +554,8 @@ def test_a_part_that_keeps_its_cells_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done_before: int
 ) -> None:
     """Whether it does is seen in what it has kept, not in its name."""
-    from fedbandits import experiments
-    from fedbandits.experiments.kept_cells import kept_cells
+    from fedbandits import paper
+    from fedbandits.paper.cells import kept_cells
 
     played: list[int] = []
     left = [done_before]
@@ -581,25 +566,22 @@ def test_a_part_that_keeps_its_cells_goes_on(
         played.append(cell)
         return cell
 
-    def two(options: experiments.Options) -> experiments.Section:
+    def two(options: paper.Options) -> paper.Section:
         kept = kept_cells(options, "two", "about").keeping(int, play)
         assert [kept(1), kept(2)] == [1, 2]
-        return experiments.Section("two", "Two", options.command("two"))
+        return paper.Section("two", "Two", options.command("two"))
 
-    def one(options: experiments.Options) -> experiments.Section:
-        return experiments.Section("one", "One", options.command("one"))
+    def one(options: paper.Options) -> paper.Section:
+        return paper.Section("one", "One", options.command("one"))
 
-    monkeypatch.setattr(experiments, "REGISTRY", {"one": one, "two": two})
-    monkeypatch.setattr(experiments, "WITH", {"one": ("two",)})
+    monkeypatch.setattr(paper, "REGISTRY", {"one": one, "two": two})
     out = tmp_path / "my out"
-    stopped = call("reproduce", "one", "--seed", "3", "--out", out)
+    stopped = call("reproduce", "--seed", "3", "--out", out)
     assert stopped.exit_code == 130
-    assert ("starts anew" in stopped.stderr) == (not done_before)
+    assert ("starts again" in stopped.stderr) == (not done_before)
     said = stopped.stderr.replace("\n", "")
     command = f"fedbandits reproduce two --seed 3 --out '{out}'; parts done are kept in {out}"
-    assert (f"cells that are done are kept; to go on from there: {command}" in said) == bool(
-        done_before
-    )
+    assert (f"finished cells are kept; to continue: {command}" in said) == bool(done_before)
     left[0] = 2
     assert call("reproduce", "two", "--seed", "3", "--out", out).exit_code == 0
     assert played == [1, 2]  # neither twice
@@ -608,6 +590,4 @@ def test_a_part_that_keeps_its_cells_goes_on(
 def test_bounds_need_a_network(small: Path) -> None:
     text = small.read_text().replace("FedExp3", "Exp3")
     small.write_text(re.sub(r"\[(network|gossip)\][^\[]*", "", text))
-    failed = call("bounds", small)
-    assert failed.exit_code == 2
-    assert "bounds need a [network] and a [gossip]; add them" in failed.stderr
+    assert "bounds need a [network] and a [gossip]; add them" in refused("bounds", small)

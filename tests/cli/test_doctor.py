@@ -11,6 +11,7 @@ from fedbandits.common import extras
 from fedbandits.data import embedded
 from fedbandits.engine import compile_cache
 from tests.cli.test_cli import call
+from tests.instances import SMALL_CONFIG
 from tests.without import OPTIONAL, run_without
 
 
@@ -78,3 +79,20 @@ def test_a_cache_that_is_switched_by_a_word_it_does_not_know(
     done = call("doctor")
     assert done.exit_code == 0, done.stderr
     assert f"compiled programs: {compile_cache.SWITCH} is '0'; it may be 'off'" in done.stdout
+
+
+def test_a_file_says_how_it_would_be_played(tmp_path: Path) -> None:
+    """The executor, and why no faster one plays; nothing is played or written."""
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL_CONFIG)
+    done = call("doctor", path)
+    assert done.exit_code == 0, done.output
+    assert "1 simulation in one program on cpu" in done.stdout
+    assert "played by the plain executor; not by kernels: kernels need a GPU" in done.stdout
+    changed = ["--set", "network={name='grid',rows=200,cols=200}", "--set", "problem.agents=40000"]
+    done = call("doctor", path, *changed)
+    assert "played by the tiles executor" in done.stdout
+    private = [*changed, "--set", "privacy.epsilon=1.0"]
+    done = call("doctor", path, *private)
+    assert "not by tiles: the simulation has privacy" in done.stdout
+    assert sorted(tmp_path.iterdir()) == [path]

@@ -21,7 +21,7 @@ from fedbandits.cli.commands import app
 from fedbandits.live import Federation, write_keys
 from fedbandits.live.journal import read_journal
 from fedbandits.live.journal.summary import leaf_values, summary
-from fedbandits.live.service.guard import hosts_of_certificate
+from fedbandits.live.service.certificate import hosts_of_certificate
 from tests.live.journals import SEED, member, opened, play, played_journal
 from tests.without import OPTIONAL, run_without
 
@@ -45,7 +45,8 @@ def test_show(tmp_path: Path) -> None:
     ticket = read_journal(path).saved.tickets[4]
     assert re.search(rf"{life}-5 +{player.arms[ticket.arm]} +{p[ticket.arm]:.4g} ", done.stdout)
     edge = player.ledger.edges["shop4"]
-    row = f"shop4 +{edge.incarnation} +{edge.other} +1 +{np.abs(edge.flow['z']).max():.6g}"
+    incarnations = f"{edge.incarnation} +{edge.neighbour_incarnation}"
+    row = f"shop4 +{incarnations} +1 +{np.abs(edge.flow['z']).max():.6g}"
     assert re.search(row, done.stdout)
     assert SEED.hex() not in done.stdout
 
@@ -126,11 +127,11 @@ def test_status_without_an_answer_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("not it")
     with answering(401, {"error": "show the token: Authorization: Bearer <token>"}) as port:
         said = {
-            f"http://127.0.0.1:{port}": "(the one shown is not this agent's)",
+            f"http://127.0.0.1:{port}": "(the token given is of another service)",
             f"https://127.0.0.1:{port}": "is it http or https?",
-            f"http://127.0.0.1:{free_port()}": "nobody listens there; is the agent running",
+            f"http://127.0.0.1:{free_port()}": "no program listens there; is the agent running",
             "http://nowhere.invalid:8080": "no answer from http://nowhere.invalid:8080: ",
-            "127.0.0.1:8080": "is no address of a service",
+            "127.0.0.1:8080": "is not a URL of a service",
         }
         for url, words in said.items():
             done = call("live", "status", url, "--token", tmp_path / "token")
@@ -141,11 +142,11 @@ def test_status_without_an_answer_is_one_line(tmp_path: Path) -> None:
             assert words in done.stderr
     with answering(200, None) as port:
         done = call("live", "status", f"http://127.0.0.1:{port}", "--token", tmp_path / "token")
-        assert "is no service of an agent" in done.stderr
+        assert "is not the service of an agent" in done.stderr
     write_keys(Federation(["tea", "coffee"], fb.networks.path(1)), tmp_path / "keys")
     with answering(200, {}, tmp_path / "keys" / "agent1") as port:
         done = call("live", "status", f"https://127.0.0.1:{port}", "--token", tmp_path / "token")
-        assert "its certificate is not believed" in done.stderr
+        assert "its certificate is not trusted" in done.stderr
         assert "give its authority with --ca ca.pem" in done.stderr
 
 
@@ -204,7 +205,7 @@ class TestHostsInCertificates:
             ("nroth=192.0.2.7", "no member 'nroth'; did you mean 'north'?"),
             ("192.0.2.7", "--host 192.0.2.7: write MEMBER=HOST, for example north=192.0.2.7"),
             ("north=192.0.2.7:80", "without port"),
-            ("north=", "no host"),
+            ("north=", "not a host"),
         ],
     )
     def test_mistakes(self, file: Path, given: str, words: str) -> None:

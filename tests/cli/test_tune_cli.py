@@ -85,7 +85,7 @@ def test_the_new_configuration_is_whole(tuned: tuple[Path, Result]) -> None:
     tried = pd.read_csv(folder / "out" / "small.candidates.csv")
     best = tried.iloc[tried["regret"].to_numpy().argmin()]
     experiment = load_config(path)
-    assert experiment.algorithm == fb.FedExp3(
+    assert experiment.simulation.algorithm == fb.FedExp3(
         best["learning_rate"], fb.schedules.power(best["exploration.c"], 1 / 3)
     )
     printed = done.stdout[done.stdout.index("[algorithm]") : done.stdout.index("wrote ")]
@@ -194,7 +194,7 @@ def test_losses_that_tuning_has_seen(tmp_path: Path) -> None:
     assert "Bands are over runs." in done.stdout
     text = (out / "stored.tuned.toml").read_text()
     assert 'tensor = "../../losses.npy"' in text
-    assert load_config(out / "stored.tuned.toml").problem.horizon == 12
+    assert load_config(out / "stored.tuned.toml").simulation.problem.horizon == 12
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import platformdirs
 import pytest
 
+from fedbandits.common import files
 from fedbandits.common.files import atomic_path, atomic_write
 
 ROOT = Path(__file__).parents[2]
@@ -101,9 +103,9 @@ import pandas as pd
 
 import fedbandits as fb
 from fedbandits.engine import checkpoint
-from fedbandits.experiments.kept_cells import KeptCells
-from fedbandits.experiments.report import write_report
-from fedbandits.experiments.section import Section
+from fedbandits.paper.cells import KeptCells
+from fedbandits.paper.report import write_report
+from fedbandits.paper.section import Section
 from fedbandits.sweeps.store import save_cell
 
 matplotlib.use("agg")
@@ -193,3 +195,20 @@ def test_every_writer_reports_a_file_that_has_no_room(tmp_path: Path, limit: int
         assert Path(filename).match(str(tmp_path / name)), (name, filename)
         assert strerror.startswith(f"{os.strerror(errno.EFBIG)}: the file needs "), name
         assert left == [], name
+
+
+def test_the_folders_are_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert files.cache_folder() == tmp_path / "caches" / "fedbandits"
+    assert files.data_folder() == tmp_path / "data" / "fedbandits"
+    assert not list(tmp_path.iterdir())  # asking makes nothing
+
+
+def test_no_home_is_no_folder_called_tilde(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("user_cache_path", "user_data_path"):
+        monkeypatch.setattr(platformdirs, name, lambda *_, **__: Path("~/.cache/fedbandits"))
+    with pytest.raises(OSError, match="has no home folder; set HOME"):
+        files.data_folder()
+    assert not list(tmp_path.iterdir())

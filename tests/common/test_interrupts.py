@@ -21,14 +21,15 @@ import pytest
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.cli import output_files, tables
+from fedbandits.cli import messages, tables
 from fedbandits.common import interrupts
-from fedbandits.engine import preparation, several_algorithms, several_draws
+from fedbandits.engine import preparation
 from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
-from fedbandits.engine.executors import chunk as rounds
+from fedbandits.engine.stages import round as rounds
 from fedbandits.results.record import Record
 from tests.cli.test_cli import call
+from tests.engine.simulations import simulate_draws, simulate_each
 from tests.instances import SMALL_CONFIG
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -100,7 +101,7 @@ BETWEEN: dict[str, tuple[Any, str, int]] = {
     "recording the last chunk": (Record, "add", 3),
     "finishing": (engine, "finish", 1),
 }
-AFTER = {"writing": (fb.Result, "save"), "drawing": (output_files, "save_plot")}
+AFTER = {"writing": (fb.Result, "save"), "drawing": (messages, "save_plot")}
 
 
 @pytest.mark.slow
@@ -362,10 +363,8 @@ GOSSIP = fb.gossip.max_degree(fb.networks.ring(6))
 PROBLEMS = [fb.problems.activated_bernoulli(agents=6, arms=3, horizon=t) for t in (43, 47, 53)]
 CALLS: dict[str, Callable[[], Any]] = {
     "simulate": lambda: fb.simulate(PROBLEMS[0], fb.FedExp3(), GOSSIP, runs=1),
-    "simulate_each": lambda: several_algorithms.simulate_each(
-        PROBLEMS[1], [fb.FedExp3()], GOSSIP, runs=1
-    ),
-    "simulate_draws": lambda: several_draws.simulate_draws(PROBLEMS[2:], fb.FedExp3(), GOSSIP),
+    "several algorithms": lambda: simulate_each(PROBLEMS[1], [fb.FedExp3()] * 2, GOSSIP, 1),
+    "several draws": lambda: simulate_draws(PROBLEMS[2:], fb.FedExp3(), GOSSIP),
 }
 
 

@@ -15,9 +15,8 @@ import pytest
 import fedbandits as fb
 from fedbandits import algorithms, config, networks, problems
 from fedbandits.common import checks
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
 from tests.cli.test_cli import call
+from tests.engine.simulations import simulate_draws, simulate_each
 from tests.instances import SMALL_CONFIG
 
 GIVEN = {

@@ -42,14 +42,18 @@ def refusal(path: Path, *overrides: str) -> str:
 
 def test_the_example_is_figure_1() -> None:
     experiment = load_config(EXAMPLE)
-    problem, algorithm, gossip = experiment.problem, experiment.algorithm, experiment.gossip
+    problem, algorithm, gossip = (
+        experiment.simulation.problem,
+        experiment.simulation.algorithm,
+        experiment.simulation.gossip,
+    )
     assert (problem.agents, problem.arms, problem.horizon) == (36, 20, 3000)
     assert algorithm == fb.FedExp3(0.1, fb.schedules.power(0.01, 1 / 3))
     assert gossip is not None
     expected = fb.gossip.max_degree(fb.networks.grid(6, 6), lazy=False)
     np.testing.assert_allclose(gossip.matrix.toarray(), expected.matrix.toarray())
-    assert (experiment.runs, experiment.seed) == (10, 0)
-    assert (experiment.dtype, experiment.against) == ("float32", "current")
+    assert (experiment.simulation.runs, experiment.simulation.seed) == (10, 0)
+    assert (experiment.simulation.dtype, experiment.against) == ("float32", "current")
 
 
 @pytest.mark.slow
@@ -74,9 +78,9 @@ def test_overrides_reach_every_level() -> None:
         EXAMPLE,
         ["runs=20", "problem.horizon=50", "algorithm.exploration.c=0.02", "algorithm.name=Exp3"],
     )
-    assert experiment.runs == 20
-    assert experiment.problem.horizon == 50
-    assert experiment.algorithm == fb.Exp3(0.1, fb.schedules.power(0.02, 1 / 3))
+    assert experiment.simulation.runs == 20
+    assert experiment.simulation.problem.horizon == 50
+    assert experiment.simulation.algorithm == fb.Exp3(0.1, fb.schedules.power(0.02, 1 / 3))
 
 
 def test_an_override_can_replace_a_section() -> None:
@@ -94,7 +98,7 @@ def test_overrides_do_not_need_the_section(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_no_network_is_needed_when_nothing_is_sent(tmp_path: Path) -> None:
     experiment = load_config(write(tmp_path, ALONE))
-    assert experiment.gossip is None
+    assert experiment.simulation.gossip is None
     assert experiment.simulate().communication["messages"] == 0
 
 
@@ -102,11 +106,13 @@ def test_the_theorem_rates(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL_CONFIG.replace('"FedExp3"', '"FedHedge"\nfrom_theorem = true'))
     gossip = fb.gossip.max_degree(fb.networks.grid(2, 2))
     expected = fb.FedHedge.from_theorem(gossip, arms=3, horizon=20)
-    assert load_config(path).algorithm == expected
+    assert load_config(path).simulation.algorithm == expected
 
 
 def test_from_theorem_false_changes_nothing() -> None:
-    assert load_config(EXAMPLE, ["algorithm.from_theorem=false"]).algorithm == fb.FedExp3(0.1)
+    assert load_config(
+        EXAMPLE, ["algorithm.from_theorem=false"]
+    ).simulation.algorithm == fb.FedExp3(0.1)
 
 
 def test_files_are_relative_to_the_configuration(
@@ -116,7 +122,7 @@ def test_files_are_relative_to_the_configuration(
 
     (tmp_path / "data").mkdir()
     rows = ["time,agent,arm,loss"]
-    rows += [f"{t},{v},{i},0.5" for t in (1, 2) for v in "abc" for i in "xy"]
+    rows += [f"{t},{v},{i},0.5" for t in (1, 2) for v in "012" for i in "xy"]
     (tmp_path / "data" / "losses.csv").write_text("\n".join(rows))
     nx.write_graphml(nx.cycle_graph(3), tmp_path / "data" / "ring.graphml")
     text = '[problem]\nname = "from_table"\ntable = "data/losses.csv"\n'
@@ -124,7 +130,7 @@ def test_files_are_relative_to_the_configuration(
     text += '[gossip]\nname = "metropolis"\n[algorithm]\nname = "FedExp3"\n'
     monkeypatch.chdir("/")
     experiment = load_config(write(tmp_path, text))
-    assert (experiment.problem.horizon, experiment.problem.agents) == (2, 3)
+    assert (experiment.simulation.problem.horizon, experiment.simulation.problem.agents) == (2, 3)
     assert experiment.network is not None
     assert len(experiment.network.edges) == 3
 
@@ -291,7 +297,7 @@ def test_a_problem_inside_a_problem(tmp_path: Path) -> None:
     table = '{ name = "from_tensor", tensor = "stars.npy" }'
     text = f'name = "scaled"\nproblem = {table}\nlow = 1\nhigh = 5\nrewards = true'
     config = f'[problem]\n{text}\n[algorithm]\nname = "Uniform"\n'
-    problem = load_config(write(tmp_path, config)).problem
+    problem = load_config(write(tmp_path, config)).simulation.problem
     np.testing.assert_allclose(problem.block(1, 20), (5 - stars) / 4)
     (tmp_path / "stars.npy").unlink()
     assert "[problem] problem: no tensor at" in refusal(tmp_path / "config.toml")

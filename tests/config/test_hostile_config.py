@@ -9,6 +9,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.config.document import read_document
 from fedbandits.config.experiment import ConfigError
+from fedbandits.simulation.liars import Liars
 from fedbandits.sweeps.plan import make_plan
 from fedbandits.tuning.files import request
 
@@ -45,17 +46,21 @@ def write(folder: Path, text: str = TEXT) -> Path:
 
 def test_a_file_says_who_lies_and_what_is_clipped(tmp_path: Path) -> None:
     experiment = read_document(write(tmp_path)).experiment()
-    assert experiment.liars == {1: fb.attacks.promote(2), 3: fb.attacks.swap()}
+    lying = Liars((1, 3), (fb.attacks.promote(2), fb.attacks.swap()))
+    assert experiment.simulation.conditions == (lying,)
     gossip = fb.gossip.clipped(fb.gossip.max_degree(fb.networks.grid(2, 2), lazy=False), 2.0)
-    assert experiment.gossip is not None
-    assert (experiment.gossip.name, experiment.gossip.limit) == (gossip.name, 2.0)
+    assert experiment.simulation.gossip is not None
+    assert (experiment.simulation.gossip.name, experiment.simulation.gossip.limit) == (
+        gossip.name,
+        2.0,
+    )
 
 
 @pytest.mark.slow
 def test_it_plays_as_the_same_call(tmp_path: Path) -> None:
     experiment = read_document(write(tmp_path)).experiment()
     result = experiment.simulate(progress=False)
-    assert result.config == experiment.configuration()
+    assert result.config == experiment.simulation.describe()
     gossip = fb.gossip.clipped(fb.gossip.max_degree(fb.networks.grid(2, 2), lazy=False), 2.0)
     liars: dict[int | str, fb.attacks.Attack] = {3: fb.attacks.swap(), 1: fb.attacks.promote(2)}
     direct = fb.simulate(
@@ -73,7 +78,8 @@ def test_lies_and_limits_are_swept(tmp_path: Path) -> None:
     built = [
         plan.workshop(plan.parcel(number))[0] for number in range(len(plan.batches))
     ]  # cells with other lies are no batch
-    assert [getattr(each.liars[1], "by", None) for each in built] == [1.0, 1e6, 1.0, 1e6]
+    lying = [each.simulation.condition(Liars) for each in built]
+    assert [getattr(each and each.attacks[0], "by", None) for each in lying] == [1.0, 1e6, 1.0, 1e6]
     assert len(set(plan.hashes)) == 4
 
 
@@ -86,7 +92,7 @@ def test_lies_and_limits_are_swept(tmp_path: Path) -> None:
         ("arm = 2", "arm = 3", "liar 1 lies about arm 3, but there are 3, counted from 0"),
         ("arm = 2", "", "[liars.1]: promote needs arm"),
         ("[liars.3]\nname", "[liars]\n3", "[liars.3]: expected a table with a name, not 'swap'"),
-        ("limit = 2.0", "limit = 0", "[gossip]: limit must be positive, not 0"),
+        ("limit = 2.0", "limit = 0", "[gossip]: limit must be in (0, inf], not 0"),
         ('{name = "max_degree", lazy', '{name = "max_degre", lazy', "[gossip] gossip: unknown"),
         (", lazy = false}", "}\nlasy = 1", "[gossip]: unknown key 'lasy'"),
     ],

@@ -47,11 +47,11 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_inner_gossip_gets_the_network(path: Path) -> None:
-    gossip = load_config(path).gossip
+    gossip = load_config(path).simulation.gossip
     assert gossip is not None
     expected = fb.gossip.max_degree(fb.networks.grid(2, 3), lazy=False)
     assert repr(gossip) == repr(fb.gossip.unreliable(expected, 0.3, "receiver", delay=2))
-    by_sender = load_config(path, ["gossip.loss=[0, 0.1, 0, 0.1, 0, 0.1]"]).gossip
+    by_sender = load_config(path, ["gossip.loss=[0, 0.1, 0, 0.1, 0, 0.1]"]).simulation.gossip
     assert by_sender is not None
     assert by_sender.faults is not None
     assert by_sender.faults.loss.max() == 0.1

@@ -74,8 +74,8 @@ def test_everything_of_ones_own(folder: Path) -> None:
             'algorithm={name = "FedExp3", learning_rate = {name = "leaders:Decaying", c = 0.5}}',
         ],
     )
-    assert experiment.gossip is not None
-    assert experiment.gossip.network is experiment.network
+    assert experiment.simulation.gossip is not None
+    assert experiment.simulation.gossip.network is experiment.network
     assert experiment.network is not None
     assert experiment.network.degrees.tolist() == [5, 3, 3, 3, 3, 3]
     result = experiment.simulate()
@@ -94,7 +94,7 @@ def test_lists_are_values_where_the_hint_says_so(folder: Path) -> None:
 def test_own_things_nest(folder: Path) -> None:
     inner = '{name = "leaders:halves", agents = 4, weights = [1.0, 9.0]}'
     made = built(folder, f'problem={{name = "scaled", low = 0, high = 10, problem = {inner}}}')
-    assert made.problem.arms == 2
+    assert made.simulation.problem.arms == 2
 
 
 def test_a_key_that_the_constructor_does_not_take(folder: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_module_without_a_file(folder: Path) -> None:
 def test_what_is_ours_is_not_own(folder: Path) -> None:
     table = 'problem={name = "fedbandits.problems:bernoulli", means = [0.1, 0.2], horizon = 20}'
     made = built(folder, table.replace("horizon", "agents = 4, horizon"))
-    assert own_modules.sources_of(made.problem) == {}
+    assert own_modules.sources_of(made.simulation.problem) == {}
 
 
 @pytest.mark.parametrize("name", ["leaders:", ":FedLeader", "leaders.py:FedLeader()", "a/b:C"])

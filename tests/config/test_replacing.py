@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import fedbandits as fb
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import Experiment
 from fedbandits.config.replacing import refuse_other
-from fedbandits.engine.preparation import DType, prepare
+from fedbandits.engine.play import play
+from fedbandits.simulation.simulation import DType, Simulation
 from tests.cli.test_cli import call
 from tests.instances import ALGORITHMS, SMALL_CONFIG, hand_made
 
@@ -81,9 +83,9 @@ def test_a_table_with_other_contents_is_called_so(
         rows = [(t, "a", arm, 0.5) for t in (1, 2) for arm in "xy"]
         rows[-1] = (2, "a", "y", last)
         frame = pd.DataFrame(rows, columns=["time", "agent", "arm", "reward"])
-        return Experiment(fb.problems.from_table(frame), fb.Uniform(), None, None)
+        return Experiment(Simulation(fb.problems.from_table(frame), fb.Uniform()))
 
-    there = hand_made(np.zeros((1, 2)), experiment(0.25).configuration())
+    there = hand_made(np.zeros((1, 2)), experiment(0.25).simulation.describe())
     monkeypatch.setattr("fedbandits.results.result.load", lambda path: there)
     (tmp_path / "sales.nc").touch()
     refuse_other([tmp_path / "sales.nc"], experiment(0.25))
@@ -137,25 +139,23 @@ def test_a_forced_run_is_resumed_by_force(small: Path, monkeypatch: pytest.Monke
 def test_the_configuration_is_known_before_the_run(name: str, dtype: DType) -> None:
     problem = fb.problems.bernoulli(np.full((5, 3), 0.5), 12)
     gossip = fb.gossip.max_degree(fb.networks.ring(5))
-    experiment = Experiment(
-        problem, ALGORITHMS[name], gossip.network, gossip, runs=2, seed=7, dtype=dtype
-    )
-    start = prepare(problem, ALGORITHMS[name], gossip, 2, 7, dtype=dtype)
-    assert experiment.configuration() == start.config
+    simulation = Simulation(problem, ALGORITHMS[name], gossip, 2, 7, dtype)
+    described = json.loads(json.dumps(simulation.describe()))
+    assert play([simulation])[0].config == described
 
 
 def test_a_part_of_the_paper_with_other_options_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedbandits import experiments
+    from fedbandits import paper
 
     played: list[int | None] = []
 
-    def part(options: experiments.Options) -> experiments.Section:
+    def part(options: paper.Options) -> paper.Section:
         played.append(options.runs)
-        return experiments.Section("one", "One", options.command("one"))
+        return paper.Section("one", "One", options.command("one"))
 
-    monkeypatch.setattr(experiments, "REGISTRY", {"one": part})
+    monkeypatch.setattr(paper, "REGISTRY", {"one": part})
     args: tuple[str | Path, ...] = ("reproduce", "one", "--out", tmp_path)
     assert call(*args, "--runs", "100").exit_code == 0
     assert call(*args, "--runs", "100").exit_code == 0

@@ -17,8 +17,8 @@ from fedbandits.config.building import construct
 from fedbandits.config.catalogue import REGISTRIES
 from fedbandits.config.experiment import ConfigError, Place
 from fedbandits.config.schema import SMALLEST, configuration_schema
-from fedbandits.live.federation.file import KEYS, RULES
-from fedbandits.live.federation.file_schemas import agent_schema, federation_schema
+from fedbandits.live.federation.federation_file import KEYS, RULES, federation_schema
+from fedbandits.live.operations.agent_file import agent_schema
 from fedbandits.networks import ring
 from tests.accepted import faults
 from tests.instances import SMALL_CONFIG
@@ -235,4 +235,4 @@ def test_a_configuration_with_the_line_for_editors_is_read(tmp_path: Path) -> No
 
     path = tmp_path / "small.toml"
     path.write_text("#:schema ./fedbandits.schema.json\n" + SMALL_CONFIG)
-    assert load_config(path).runs == 2
+    assert load_config(path).simulation.runs == 2

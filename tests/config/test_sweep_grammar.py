@@ -229,7 +229,7 @@ def test_one_experiment_is_not_a_sweep(tmp_path: Path) -> None:
     path = write(tmp_path, RATES)
     with pytest.raises(ConfigError, match=r"is a sweep over algorithm\.learning_rate; .* --set"):
         load_config(path)
-    assert load_config(path, ["algorithm.learning_rate=0.2"]).runs == 2
+    assert load_config(path, ["algorithm.learning_rate=0.2"]).simulation.runs == 2
 
 
 def test_a_hash_is_of_what_is_played() -> None:

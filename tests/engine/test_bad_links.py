@@ -12,7 +12,7 @@ import fedbandits as fb
 from fedbandits.common import streams
 from fedbandits.common.backend import playing_on
 from fedbandits.engine import pytrees
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.mixing import link_layouts
 from fedbandits.engine.mixing.link_forms import link_form
 from fedbandits.engine.preparation import precision

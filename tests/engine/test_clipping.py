@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedbandits as fb
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.mixing import clipped_form, matrix_forms
 from fedbandits.engine.mixing import mixer as mixing
 from fedbandits.engine.preparation import precision

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine import batch
 from fedbandits.engine import compiled as module
+from fedbandits.engine import group
 from fedbandits.engine.compiled import compiled
 
 
@@ -49,6 +49,7 @@ def test_sums_are_not_left_to_a_library(monkeypatch: pytest.MonkeyPatch) -> None
     assert "__ynn_fusion" in _text(compiled(summed, ("times",), "x", large=False))
 
 
+@pytest.mark.optimised
 @pytest.mark.slow
 def test_large_states_are_compiled_so(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
@@ -57,7 +58,7 @@ def test_large_states_are_compiled_so(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(large)
         return compiled(*how, large=large)
 
-    monkeypatch.setattr(batch, "compiled", watched)
+    monkeypatch.setattr(group, "compiled", watched)
     for agents in (36, 7000):
         problem = fb.problems.bernoulli(np.linspace(0, 1, 20), 2, agents=agents)
         fb.simulate(problem, fb.Exp3(), None, progress=False)

@@ -12,6 +12,7 @@ from tests.tiers import soak_but
 KEPT_DIGESTS = json.loads(KEPT.read_text(encoding="utf-8"))
 
 
+@pytest.mark.optimised
 @pytest.mark.pinned
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,17 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import chunk_runner, chunk_sizes, preparation
+from fedbandits.engine import chunk_runner, chunk_sizes, group, preparation
+from fedbandits.engine.executors import choice
 from fedbandits.engine.executors import kernel_round as fused_round
 from fedbandits.engine.executors import kernel_support as kernels_there
+from fedbandits.engine.executors.choice import Choice
+from fedbandits.engine.executors.kernels import Kernels
 from fedbandits.engine.pytrees import register
 from fedbandits.engine.recording import summing_kernel, summing_up
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
+from tests.engine.simulations import prepare
 from tests.tiers import soak_but
 
 ARMS = 5
@@ -43,16 +47,17 @@ Played = Callable[..., fb.Result]
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Simulations are played as on an accelerator, kernels step by step; tells which were."""
     fused: list[bool] = []
-    suitable = fused_round.suitable
+    choose = choice.choose
 
-    def asked(*arguments: Any) -> bool:
-        fused.append(suitable(*arguments))
-        return fused[-1]
+    def asked(*arguments: Any) -> Choice:
+        chosen = choose(*arguments)
+        fused.append(isinstance(chosen.executor, Kernels))
+        return chosen
 
     for name in ("fused_round", "mean_losses"):
         monkeypatch.setattr(fused_round, name, partial(getattr(fused_round, name), interpret=True))
-    monkeypatch.setattr(chunk_runner, "suitable", asked)
-    for module in (chunk_runner, preparation):
+    monkeypatch.setattr(group, "choose", asked)
+    for module in (chunk_runner, group, preparation):
         monkeypatch.setattr(module, "playing_on", lambda _: playing_on("gpu"))
     monkeypatch.setattr(fused_round, "TYPES", ("float32", "float64"))
     jax.clear_caches()
@@ -106,7 +111,8 @@ def test_kernels_play_the_same_arms(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", soak_but(["FedExp3", "GossipUCB"], sorted(FUSED)))
 def test_kernels_follow_the_algorithms_own_lines(name: str, request: pytest.FixtureRequest) -> None:
-    kind, network = fb.algorithms.REGISTRY[name], fb.networks.grid(17, 17)
+    kind: Any = fb.algorithms.REGISTRY[name]
+    network = fb.networks.grid(17, 17)
     algorithm = kind(block=2) if name == "BlockGossip" else kind()
     plain = game(algorithm, network)
     fused: list[bool] = request.getfixturevalue("kernels")
@@ -244,17 +250,16 @@ def suitable(algorithm: Any, **more: Any) -> bool:
     problem = more.pop("problem", None) or coins(network)
     ahead = more.pop("ahead", False)
     with playing_on("gpu"):
-        ready = preparation.prepare(problem, algorithm, fb.gossip.max_degree(network), 1, 0, **more)
-        return fused_round.suitable(
-            ready.algorithm, ready.conditions, problem, ahead, ready.carry.state
-        )
+        ready = prepare(problem, algorithm, fb.gossip.max_degree(network), 1, 0, **more)
+        return Kernels().supports(replace(ready.plan, ahead=ahead)) is None
 
 
 def test_which_algorithms_are_played_so() -> None:
     arms = np.eye(ARMS)
+    kinds: dict[str, Any] = fb.algorithms.REGISTRY
     every = {
         name: kind(actions=arms) if name == "LinearBlockGossip" else kind()
-        for name, kind in fb.algorithms.REGISTRY.items()
+        for name, kind in kinds.items()
     }
     assert {name for name, algorithm in every.items() if suitable(algorithm)} == FUSED
 
@@ -289,7 +294,7 @@ def test_no_batch_and_not_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: Any) -> bool:
         raise AssertionError("a CPU has no such kernels")
 
-    monkeypatch.setattr(chunk_runner, "suitable", asked)
+    monkeypatch.setattr(fused_round, "triton_takes_round", asked)
     game(fb.FedExp3(), fb.networks.grid(3, 3), 1)
 
 
@@ -315,9 +320,10 @@ def test_an_accelerator_can_be_given_the_kernels(
     """Made for CUDA, which needs none: a function that Triton does not know is refused here."""
     algorithm, network = fb.algorithms.REGISTRY[name](), fb.networks.grid(17, 17)
     problem, gossip = coins(network), fb.gossip.max_degree(network)
-    monkeypatch.setattr(preparation, "playing_on", lambda _: playing_on("gpu"))
+    for module in (group, preparation):
+        monkeypatch.setattr(module, "playing_on", lambda _: playing_on("gpu"))
     with playing_on("gpu"):
-        ready = preparation.prepare(problem, algorithm, gossip, 2, 0)
+        ready = prepare(problem, algorithm, gossip, 2, 0)
 
         def play(ready_algorithm: Any, conditions: Any, problem: Any, state: Any) -> Any:
             times = jnp.arange(1, 3, dtype="int32")
@@ -330,6 +336,6 @@ def test_an_accelerator_can_be_given_the_kernels(
 
             return fused_round.play_stretch(stretch, conditions, state, 2, network.agents, receive)
 
-        given = (ready.algorithm, ready.conditions, problem, ready.carry.state)
+        given = (ready.algorithm, ready.stages, problem, ready.carry.state)
         made = jax.jit(play).trace(*given).lower(lowering_platforms=("cuda",))
     assert "fused_round" in made.as_text()

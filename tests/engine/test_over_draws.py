@@ -17,8 +17,8 @@ from fedbandits.cli.commands import app
 from fedbandits.common.statistics import interval
 from fedbandits.config.building import build
 from fedbandits.config.experiment import ConfigError
-from fedbandits.engine import several_algorithms
-from fedbandits.problems.redrawn import loss_seeds
+from fedbandits.engine import play, preparation
+from fedbandits.problems.base import loss_seeds
 from fedbandits.sweeps import store
 from fedbandits.sweeps.listing import as_csv
 from fedbandits.sweeps.plan import make_plan
@@ -228,19 +228,19 @@ def test_a_sweep_goes_on_after_the_draws_that_are_done(
     file: Path, swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, out, seeds = make_plan(file), tmp_path / "out", []
-    simulate_each = several_algorithms.simulate_each
+    prepare = preparation.prepare
 
-    def stopped(*args: Any, **kwargs: Any) -> list[fb.Result]:
-        seeds.append(int(args[0].seed))
+    def stopped(simulations: Any, *more: Any) -> Any:
+        seeds.append(int(simulations[0].problem.seed))
         if len(seeds) == 2:
             raise KeyboardInterrupt
-        return simulate_each(*args, **kwargs)
+        return prepare(simulations, *more)
 
-    monkeypatch.setattr(several_algorithms, "simulate_each", stopped)
+    monkeypatch.setattr(play, "prepare", stopped)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(plan, out, ["fedbandits"])
     assert len(run_sweep(plan, out, ["fedbandits"]).done) == 2
-    first, second = loss_seeds(build(plan.sweep.cells[0].config, file).problem, 2)
+    first, second = loss_seeds(build(plan.sweep.cells[0].config, file).simulation.problem, 2)
     assert seeds == [first, second, second]
     for name in plan.hashes:
         there = store.cell_path(swept, name).read_bytes()

@@ -11,9 +11,9 @@ import pytest
 import fedbandits as fb
 from benchmarks import precision as measured
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.engine import simulate
 from fedbandits.engine.mixing import matrix_forms
 from fedbandits.engine.mixing import mixer as mixing
+from fedbandits.simulation import simulation
 from fedbandits.sweeps.plan import make_plan
 from tests.instances import SMALL_CONFIG
 
@@ -62,20 +62,20 @@ def test_float32_beyond_what_was_measured_warns(
     draws: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once, at the caller's line; float64 does not, nor a horizon that was measured."""
-    assert simulate.FLOAT32_ROUNDS == measured.FLOAT32_ROUNDS == 1_000_000
+    assert simulation.FLOAT32_ROUNDS == measured.FLOAT32_ROUNDS == 1_000_000
     problem = fb.problems.activated_bernoulli(agents=5, arms=3, horizon=12)
-    monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 11)
+    monkeypatch.setattr(simulation, "FLOAT32_ROUNDS", 11)
     with pytest.warns(UserWarning, match=r'12 rounds .* pass dtype="float64"') as said:
         fb.simulate(problem, fb.Exp3(), runs=2, draws=draws)
     assert [warning.filename for warning in said] == [__file__]
-    assert not simulate.doubts(problem, fb.Exp3(), "float64")
-    monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 12)
-    assert not simulate.doubts(problem, fb.Exp3(), "float32")
+    assert not simulation.Simulation(problem, fb.Exp3(), dtype="float64").doubts()
+    monkeypatch.setattr(simulation, "FLOAT32_ROUNDS", 12)
+    assert not simulation.Simulation(problem, fb.Exp3()).doubts()
 
 
 def test_sweeps_and_tuning_warn_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is played, once for all cells."""
-    monkeypatch.setattr(simulate, "FLOAT32_ROUNDS", 19)
+    monkeypatch.setattr(simulation, "FLOAT32_ROUNDS", 19)
     path = tmp_path / "sweep.toml"
     path.write_text("seed = [0, 1]\n" + SMALL_CONFIG)
     with pytest.warns(UserWarning, match=r'20 rounds .* pass dtype="float64"') as said:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine.several_algorithms import simulate_each
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.results import snapshots
 from fedbandits.results.snapshots import DIMENSIONS, bytes_each, snapshot_rounds
+from tests.engine.simulations import simulate_each
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(2, 3))
 LOSSES = np.random.default_rng(4).uniform(size=(60, 6, 3))

@@ -11,8 +11,9 @@ import pytest
 
 from fedbandits.engine.recording import summing_kernel, summing_up
 from fedbandits.engine.recording.summing_up import Plays, Summary, sum_up
-from fedbandits.engine.stages.conditions import Conditions
+from fedbandits.engine.stages.stages import Stages
 from fedbandits.results.record import AgentTotals
+from fedbandits.simulation.liars import Liars
 from tests.tiers import soak_but
 
 
@@ -42,8 +43,8 @@ def summed(
 
     monkeypatch.setattr(summing_up, "in_one_pass", one_pass)
     nobody: Any = None
-    conditions = Conditions(nobody, liars=liars, attacks=(nobody,) * len(liars))
-    summary = sum_up(found, excess, totals, conditions, kernels=kernels)
+    stages = Stages(nobody, (Liars(liars, (nobody,) * len(liars)),))
+    summary = sum_up(found, excess, totals, stages, kernels=kernels)
     assert len(passes) == (kernels and not liars)
     return summary
 

@@ -15,22 +15,25 @@ import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.arrays import expectation
 from fedbandits.common import interrupts
-from fedbandits.engine import batch, chunk_runner, chunk_sizes, pytrees
+from fedbandits.engine import chunk_runner, chunk_sizes, group, pytrees
 from fedbandits.engine.compiled import compiled
 from fedbandits.engine.devices import spread
-from fedbandits.engine.executors import chunk as rounds
-from fedbandits.engine.executors import tiled_round
+from fedbandits.engine.executors import choice, tiled_round
+from fedbandits.engine.executors.choice import Choice
+from fedbandits.engine.executors.program import Chunk
 from fedbandits.engine.executors.tiled_round import (
     MOST,
     agents_in_cache,
     losses_of_round,
     round_in_tiles,
-    tile_size,
 )
-from fedbandits.engine.preparation import Game, precision, prepare
-from fedbandits.engine.several_algorithms import simulate_each
+from fedbandits.engine.executors.tiles import Tiles
+from fedbandits.engine.group import Group
+from fedbandits.engine.preparation import precision
+from fedbandits.engine.stages import round as rounds
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
+from tests.engine.simulations import prepare, simulate_each
 from tests.tiers import soak_but
 
 ARMS, AGENTS = 5, 299
@@ -182,21 +185,21 @@ def _play_the_same(
     assert len(np.unique(arms)) == ARMS
 
 
-def _at_once(game: Game) -> Any:
+def _at_once(game: Group) -> Any:
     runs = game.where.runs
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
         algorithm, conditions, problem = told
-        uniforms = rounds.draw_uniforms(algorithm, conditions, 7, t, runs, AGENTS, "float64")
+        uniforms = rounds.draw_uniforms(algorithm, conditions, 7, t, (runs, AGENTS), "float64")
         losses = problem.losses(t).T.astype("float64")
         state, play = rounds.play_round(algorithm, conditions, state, losses, uniforms, t)
         return state, play.action, expectation(play.p, losses.mean(axis=1))
 
-    return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
+    return partial(jax.jit(play), (game.algorithm, game.stages, game.problem))
 
 
-def _in_tiles(game: Game, tile: int) -> Any:
-    seed = jnp.uint32(game.seed)
+def _in_tiles(game: Group, tile: int) -> Any:
+    seed = game.seed
 
     def play(told: tuple[Any, ...], state: Any, t: Any) -> tuple[Any, Any, Any]:
         algorithm, conditions, problem = told
@@ -204,9 +207,10 @@ def _in_tiles(game: Game, tile: int) -> Any:
         sizes = game.where.runs, tile
         return round_in_tiles(algorithm, conditions, losses, state, seed, t, sizes)
 
-    return partial(jax.jit(play), (game.algorithm, game.conditions, game.problem))
+    return partial(jax.jit(play), (game.algorithm, game.stages, game.problem))
 
 
+@pytest.mark.optimised
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiled")
 @pytest.mark.parametrize("gossip", soak_but(["windows"], {"windows": GRID, "rows": NEARBY}))
@@ -217,16 +221,19 @@ def test_a_simulation_is_the_same(
     """In all that is recorded of it, to 1e-12, one game or several together."""
     found: list[int | None] = []
 
-    def spied(*told: Any) -> int | None:
-        found.append(tile_size(*told))
-        return found[-1]
+    choose = choice.choose
+
+    def spied(*told: Any) -> Choice:
+        chosen = choose(*told)
+        found.append(tile_of(chosen.executor))
+        return chosen
 
     def datasets() -> list[Any]:
         algorithms = [fb.FedExp3(rate) for rate in rates]
         played = simulate_each(coins(), algorithms, gossip, runs=2, dtype="float64")
         return [result.dataset for result in played]
 
-    monkeypatch.setattr(chunk_runner, "tile_size", spied)
+    monkeypatch.setattr(group, "choose", spied)
     in_tiles = datasets()
     monkeypatch.setattr(tiled_round, "LEAST", 2**40)
     at_once = datasets()
@@ -265,14 +272,14 @@ def test_resumed_is_bit_identical(
     played: list[int | None] = []
 
     def watched(*how: Any, large: bool) -> Any:
-        def play(*told: Any, chunk: rounds.Chunk) -> Any:
-            played.append(chunk.tile)
+        def play(*told: Any, chunk: Chunk) -> Any:
+            played.append(tile_of(chunk.executor))
             return compiled(*how, large=large)(*told, chunk=chunk)
 
         return play
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch, "compiled", watched)
+        patch.setattr(group, "compiled", watched)
         patch.setattr(interrupts, "requested", lambda: len(played) == 2)
         with pytest.raises(KeyboardInterrupt, match="stopped after round 20 of 40"):
             fb.simulate(coins(), fb.FedExp3(), gossip, runs=1, checkpoint=tmp_path)
@@ -288,9 +295,9 @@ def test_a_program_has_two_rounds_of_many_agents_only_in_tiles(
     """Played at once they would take more memory."""
     played: list[tuple[int | None, int]] = []
 
-    def spied(*told: Any) -> rounds.Chunk:
-        chunk = rounds.Chunk(*told)
-        played.append((chunk.tile, chunk.rounds))
+    def spied(*told: Any) -> Chunk:
+        chunk = Chunk(*told)
+        played.append((tile_of(chunk.executor), chunk.rounds))
         return chunk
 
     monkeypatch.setattr(chunk_runner, "Chunk", spied)
@@ -404,4 +411,9 @@ def _tile(
     **told: Any,
 ) -> int | None:
     game = prepare(problem, algorithm, gossip, runs, 7, **told)
-    return tile_size(game.algorithm, game.conditions, problem, game.carry, game.where, 1)
+    return tile_of(game.choice.executor)
+
+
+def tile_of(executor: Any) -> int | None:
+    """Return the agents of a tile; None for another executor."""
+    return executor.tile if isinstance(executor, Tiles) else None

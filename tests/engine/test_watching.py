@@ -14,11 +14,11 @@ import fedbandits as fb
 from fedbandits.arrays import expectation
 from fedbandits.engine import checkpoint, chunk_sizes
 from fedbandits.engine.devices import spread
-from fedbandits.engine.executors.chunk import RoundUniforms
-from fedbandits.engine.preparation import precision, prepare
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
-from fedbandits.engine.trajectory import Trajectory, play_rounds, trajectory
+from fedbandits.engine.preparation import precision
+from fedbandits.engine.stages.round import RoundUniforms
+from fedbandits.engine.trajectory import play_rounds, trajectory
+from fedbandits.results.trajectory import Trajectory
+from tests.engine.simulations import prepare, simulate_draws, simulate_each
 from tests.instances import ALGORITHMS, planar
 from tests.oracles import ORACLES, Game
 from tests.oracles.watching import WATCHERS, regret
@@ -121,7 +121,7 @@ def test_liars_are_watched_but_their_losses_are_nobodys() -> None:
     uniforms = RoundUniforms(seen("warming_cache").uniforms.action)
     with precision("float64"):
         game = prepare(problem, algorithm, GOSSIP, RUNS, 7, devices=1, **given)
-        played = _play(game.algorithm, game.conditions, game.carry, problem, uniforms)
+        played = _play(game.algorithm, game.stages, game.carry, problem, uniforms)
         p, _, _, losses = jax.tree.map(np.asarray, played)
     honest = [0, 2, 3, 4]
     mean = losses[..., honest].mean(axis=3)  # [T, K, R]
@@ -147,7 +147,7 @@ def test_a_run_alone_is_that_run_among_others(kind: str) -> None:
     with precision("float64"):
         game = prepare(PROBLEMS[kind], algorithm, GOSSIP, 1, 7, dtype="float64", devices=1)
         uniforms = RoundUniforms(together.uniforms.action[:, [run]])
-        alone = _play(game.algorithm, game.conditions, game.carry, PROBLEMS[kind], uniforms)
+        alone = _play(game.algorithm, game.stages, game.carry, PROBLEMS[kind], uniforms)
         p, action, _, losses = (np.asarray(leaf) for leaf in (*alone[:2], alone[2]["z"], alone[3]))
     np.testing.assert_array_equal(action[:, 0], together.action[:, run])
     np.testing.assert_allclose(
@@ -167,7 +167,7 @@ def test_an_adversary_sees_all_and_so_joins_agents_who_never_meet() -> None:
     with precision("float64"):
         game = prepare(CROWDED, fb.Exp3(0.5), None, 1, 0, dtype="float64", devices=1)
         p, action, *_ = _play(
-            game.algorithm, game.conditions, game.carry, CROWDED, RoundUniforms(uniforms)
+            game.algorithm, game.stages, game.carry, CROWDED, RoundUniforms(uniforms)
         )
     assert action[0, 0, 0] != given.action[0, 0, 0]
     others = np.moveaxis(np.asarray(p)[:, :, 0, 1:], 1, -1)
@@ -177,6 +177,7 @@ def test_an_adversary_sees_all_and_so_joins_agents_who_never_meet() -> None:
 # Nothing is forgotten.
 
 
+@pytest.mark.optimised
 @slow
 @pytest.mark.parametrize("batched", [False, True])
 def test_resumed_is_bit_identical(

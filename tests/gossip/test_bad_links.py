@@ -11,7 +11,7 @@ import pytest
 import fedbandits as fb
 from fedbandits.gossip.acceleration import accelerable
 from fedbandits.gossip.bad_links import RULES, mean_square
-from fedbandits.theory.theorems import Run, theorem_of
+from fedbandits.theory.theorems import RunFacts, theorem_of
 
 PLAIN = fb.gossip.max_degree(fb.networks.grid(3, 4))
 
@@ -86,7 +86,7 @@ def test_other_rules_have_the_gap_of_the_expected_matrix() -> None:
 def test_theorem_3_speaks_of_symmetric_rounds_that_are_independent_and_of_no_others() -> None:
     def theorem(algorithm: Any, **bad: Any) -> Any:
         described = {"name": type(algorithm).__name__, "regulariser": "minimax"}
-        return theorem_of(Run(fb.gossip.unreliable(PLAIN, **bad), 3, 100, described))
+        return theorem_of(RunFacts(fb.gossip.unreliable(PLAIN, **bad), 3, 100, described))
 
     assert theorem(fb.FedExp3(), loss=0.3, active=0.5) is not None
     assert theorem(fb.FedHedge(), loss=0.3) is not None
@@ -130,7 +130,7 @@ def test_losses_can_be_said_in_many_ways() -> None:
         ({"delay": -1, "rule": "lost"}, ValueError, "delay"),
         ({"up": 3}, ValueError, "need both"),
         ({"up": 0, "down": 1}, ValueError, "up"),
-        ({"active": 0}, ValueError, "active must be above 0"),
+        ({"active": 0}, ValueError, "active must be in \\(0, 1\\], not 0"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], error: type[Exception], match: str) -> None:

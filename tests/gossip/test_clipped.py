@@ -43,8 +43,13 @@ ONE_WAY = gossip.from_matrix(np.eye(4)[[1, 2, 3, 0]] / 2 + np.eye(4) / 2)
     ("given", "limit", "error", "why"),
     [
         (GRID, 1.0, TypeError, "takes a gossip such as gossip.max_degree(network), not Network"),
-        (gossip.metropolis(GRID), 0, ValueError, "limit must be positive, not 0; for agents"),
-        (gossip.metropolis(GRID), -1.0, ValueError, "limit must be positive, not -1.0"),
+        (
+            gossip.metropolis(GRID),
+            0,
+            ValueError,
+            "limit must be in (0, inf], not 0; for agents",
+        ),
+        (gossip.metropolis(GRID), -1.0, ValueError, "limit must be in (0, inf], not -1.0"),
         (gossip.metropolis(GRID), math.nan, ValueError, "limit must be a number, not nan"),
         (gossip.metropolis(GRID), "1", TypeError, "limit must be a number, not '1'"),
         (gossip.clipped(gossip.none(GRID), 1), 2, ValueError, "is clipped already"),

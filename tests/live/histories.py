@@ -1,8 +1,8 @@
-"""Random histories of whole federations under a virtual clock, and what must hold in all of them.
+"""Random histories of federations under a virtual clock, and the invariants that they must keep.
 
-A history is a function of its seed: who there is, which links are bad and how, and some dozens of
-things that happen, one after another, while messages and writes are under way. Then all faults end,
-and the federation must come to rest with nothing lost and nothing counted twice.
+A history is a function of its seed: the members, the faults of links, and dozens of events while
+messages and writes are pending. Then all faults end. The federation must come to rest without any
+loss and without counting anything twice.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import numpy as np
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.live import Agent, Federation, StoppedError
-from fedbandits.live.protocol.ledger import Edge, Ledger
-from fedbandits.live.protocol.member import Member
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.edge import EdgeState
+from fedbandits.live.protocol.ledger import AgentLedger
 from fedbandits.live.protocol.observations import ConflictingObservationError, ExpiredTicketError
 from fedbandits.live.protocol.records import TicketRecord
 from fedbandits.live.rehearsal.memory import Links, MemoryNetwork, MemoryStore, Partition
@@ -30,13 +31,13 @@ from fedbandits.networks import Network, from_edges
 PERIOD = 1.0
 ARMS = ("tea", "coffee", "cocoa")
 SMALL = 1e-9
-"""Of sums of some dozens of numbers in float64, relative to the largest."""
+"""The relative rounding error of sums of dozens of numbers in float64."""
 
 
 def play_history(
     seed: int, events: int = 40, algorithm: AnyAlgorithm | None = None
 ) -> dict[str, int]:
-    """Play one history; an AssertionError says what did not hold. What happened how often."""
+    """Play one history and return the number of each event; raise AssertionError if one fails."""
     history = History(random.Random(seed), algorithm)
     try:
         run_virtual(history.play(events))
@@ -47,7 +48,7 @@ def play_history(
 
 
 def random_network(chance: random.Random) -> Network:
-    """A tree of two to five agents, and some edges more."""
+    """Return a tree of two to five agents with some additional edges."""
     agents = chance.randint(2, 5)
     edges = {(chance.randrange(v), v) for v in range(1, agents)}
     for _ in range(chance.randint(0, agents)):
@@ -64,7 +65,7 @@ def without(network: Network, gone: int) -> Network:
 
 
 class Life:
-    """What an agent was told and acknowledged since its disk was new."""
+    """The acknowledged tickets and observations of an agent since its disk was new."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
@@ -74,7 +75,7 @@ class Life:
 
 
 class History:
-    """One federation, what happens to it, and what must hold."""
+    """One federation, its random events, and its invariants."""
 
     checked_every = 1
     """Number of events between two checks of everything."""
@@ -107,24 +108,24 @@ class History:
         self.tasks: set[asyncio.Task[None]] = set()
 
     def draw_network(self) -> Network:
-        """Return who is linked to whom."""
+        """Return the links."""
         return random_network(self.chance)
 
     def draw_limit(self) -> float:
-        """Return the most that a difference counts in an exchange."""
+        """Return the largest difference that counts in an exchange."""
         return self.chance.choice((10.0, 100.0)) if self.chance.random() < 0.25 else math.inf
 
     def weights(self, network: fb.Network) -> fb.Gossip:
-        """Of the edges of a network, with the limit on differences that this history has."""
+        """Return the weights of a network, with the limit of this history."""
         return fb.gossip.clipped(fb.gossip.metropolis(network), self.limit)
 
     def new_life(self) -> Life:
-        """A new disk."""
+        """Return an agent with a new disk."""
         delay = self.chance.choice((0.0, 0.2, 1.0)) * PERIOD
         return Life(MemoryStore(random.Random(self.chance.getrandbits(32)), delay))
 
     async def play(self, events: int) -> None:
-        """The history from its beginning to its rest."""
+        """Play the history until the federation rests."""
         for name in self.everyone:
             await self.start(name)
         self.change_links()
@@ -140,10 +141,10 @@ class History:
                 self.check_all()
         await self.come_to_rest()
 
-    # What happens
+    # Events
 
     def happenings(self) -> tuple[Callable[[], Coroutine[Any, Any, None] | None], ...]:
-        """Return the events to choose from; one that stands here twice is twice as likely."""
+        """Return the events to choose from; an event that is listed twice is twice as likely."""
         return (
             *[self.choose] * 8,
             *[self.observe] * 8,
@@ -160,7 +161,7 @@ class History:
         )
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something go on beside the rest; a crash may end it."""
+        """Run a task concurrently; a crash may end it."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
 
@@ -195,7 +196,7 @@ class History:
             except ExpiredTicketError:
                 return
             except ConflictingObservationError:
-                return  # one that was on its way got there first, or was never acknowledged
+                return  # a concurrent observation was first, or was never acknowledged
             life.observed[ticket] = loss
 
         self.run(observe())
@@ -213,7 +214,7 @@ class History:
                 await agent.observe(ticket, 1 - loss if loss != 0.5 else 0.0)
             except ConflictingObservationError:
                 return
-            raise AssertionError("another loss for the same ticket was taken")
+            raise AssertionError("another loss for the same ticket was accepted")
 
         self.run(again())
 
@@ -265,7 +266,7 @@ class History:
         self.clocks[self.chance.choice(self.everyone)] += self.chance.uniform(-3600, 3600)
 
     async def change_members(self) -> None:
-        """The operator takes a member out, or puts all back."""
+        """Remove a member as an operator, or add all again."""
         if len(self.federation.members) < len(self.everyone):
             network, members = self.network, self.everyone
         else:
@@ -277,16 +278,23 @@ class History:
             await self.end(self.everyone[gone])
         self.federation = Federation(ARMS, self.weights(network), members, **self.options)
         for agent in self.agents.values():
-            await agent.adopt(self.federation)
+            self.run(self.adopt_later(agent, self.chance.random() * 5 * PERIOD))
 
-    # How it is done
+    async def adopt_later(self, agent: Agent, delay: float) -> None:
+        """Give an agent the new file after a delay; neighbours with the old file reject it."""
+        federation = self.federation
+        await asyncio.sleep(delay)
+        if agent.running and federation is self.federation:
+            await agent.adopt(federation)
+
+    # Helpers
 
     def draw_loss(self, arm: str) -> float:
-        """Return what an observation of an arm loses."""
+        """Return the observed loss of an arm."""
         return round(self.chance.random(), 3)
 
     def someone(self) -> tuple[str, Agent | None]:
-        """A member, and its agent if it runs."""
+        """Return a random member, and its agent if it runs."""
         name = self.chance.choice(self.federation.members)
         return name, self.agents.get(name)
 
@@ -303,14 +311,14 @@ class History:
         await agent.start()
         self.agents[name] = agent
         book, life = agent._running().book, self.lives[name]
-        keep = book.keep
+        keep = book.add
 
-        def noted(record: TicketRecord) -> None:
+        def recorded(record: TicketRecord) -> None:
             life.drawn[record.id] = (record.arm, np.frombuffer(record.p), record.absent)
             keep(record)
 
-        # Every ticket, also one that nobody was told of: only here is its p still known.
-        book.keep = noted  # type: ignore[method-assign]  # a spy
+        # Closed tickets lose their distribution, so record it here, also of unacknowledged ones.
+        book.add = recorded  # type: ignore[method-assign]  # a spy
 
     async def end(self, name: str) -> None:
         agent = self.agents.pop(name, None)
@@ -318,13 +326,13 @@ class History:
             await self.mail.transport(name).stop()
             await agent.abort()
 
-    # What must hold
+    # Invariants
 
     def check_all(self) -> None:
-        """After every event."""
+        """Check the invariants that hold after every event."""
         for task in list(self.tasks):
             if task.done() and not task.cancelled() and (error := task.exception()):
-                if not isinstance(error, StoppedError):  # by a crash, before it was told
+                if not isinstance(error, StoppedError):  # by a crash, before it returned
                     raise error
                 self.tasks.discard(task)
         for name, agent in self.agents.items():
@@ -338,14 +346,14 @@ class History:
                     check_edge(edge, there._running().ledger.edges[name])
 
     async def come_to_rest(self) -> None:
-        """Faults end, those who are away come back, and in time all is well."""
+        """End all faults, restart all agents, and check that they agree."""
         self.log.append("rest")
         self.mail.links = Links()
         for name in self.federation.members:
             if name not in self.agents:
                 await self.start(name)
         for agent in self.agents.values():
-            while not agent._running().gossips:  # first rounds, in which nothing is exchanged
+            while not agent._running().gossips:  # in first rounds without gossip
                 await agent.choose()
                 for waiting in agent.tickets:
                     with suppress(ExpiredTicketError):
@@ -354,7 +362,7 @@ class History:
         self.check_all()
         gone = self.chance.choice(list(self.agents))
         if self.chance.random() < 0.3 and self.connected_without(gone):
-            assert await self.agents.pop(gone).leave() == (), "somebody may not know who left"
+            assert await self.agents.pop(gone).leave() == (), "a neighbour may not know who left"
         for _ in range(100):
             await asyncio.sleep(10 * PERIOD)
             if self.disagreement() < self.agreement / 10:
@@ -363,7 +371,7 @@ class History:
         self.check_rest()
 
     def connected_without(self, gone: str) -> bool:
-        """Whether the others still hear of each other if one leaves."""
+        """Return whether the others are still connected if one leaves."""
         staying = [name for name in self.federation.members if name != gone]
         edges = [
             (staying.index(u), staying.index(v))
@@ -372,17 +380,17 @@ class History:
         ]
         return bool(staying) and from_edges(len(staying), edges).connected
 
-    def ledgers(self) -> dict[str, Ledger]:
+    def ledgers(self) -> dict[str, AgentLedger]:
         return {name: agent._running().ledger for name, agent in self.agents.items()}
 
     def disagreement(self) -> float:
-        """The largest difference between two agents, relative to the largest value."""
+        """Return the largest difference between two agents, relative to the largest value."""
         [leaf] = next(iter(self.ledgers().values())).inputs
         values = np.array([ledger.values[leaf] for ledger in self.ledgers().values()])
         return float(np.ptp(values, axis=0).max() / max(1.0, np.abs(values).max()))
 
     def check_rest(self) -> None:
-        """When nothing happens any more."""
+        """Check the invariants of a federation at rest."""
         for agent in self.agents.values():
             for ticket in agent.tickets:
                 late = self.federation.expire_after
@@ -406,7 +414,9 @@ class History:
                     assert not any(flow.any() for flow in edge.flow.values()), "was lost on the way"
                     continue
                 other = ledgers[neighbour].edges[name]
-                assert edge.incarnation == other.other, "the ends mean different ledgers"
+                assert edge.incarnation == other.neighbour_incarnation, (
+                    "the ends mean different ledgers"
+                )
                 for leaf, flow in edge.flow.items():
                     scale = max(1.0, float(np.abs(ledger.inputs[leaf]).max()))
                     gap = float(np.abs(flow + other.flow[leaf]).max())
@@ -415,9 +425,12 @@ class History:
                     )
 
 
-def check_edge(owner: Edge, other: Edge) -> None:
-    """What must hold at any time for the two ends of an edge, if they mean the same ledger."""
-    if (owner.incarnation, owner.other) != (other.other, other.incarnation):
+def check_edge(owner: EdgeState, other: EdgeState) -> None:
+    """Check the two ends of an edge, if they have the same incarnations."""
+    if (owner.incarnation, owner.neighbour_incarnation) != (
+        other.neighbour_incarnation,
+        other.incarnation,
+    ):
         return
     ahead = owner.sequence - other.sequence
     assert ahead in (0, 1), f"the owner is {ahead} exchanges ahead: at most one is under way"
@@ -426,8 +439,8 @@ def check_edge(owner: Edge, other: Edge) -> None:
             assert (flow == -other.flow[leaf]).all(), "what flowed out did not flow in"
 
 
-def check_member(member: Member, life: Life, rounding: float = SMALL) -> None:
-    """What must hold for one agent at any time."""
+def check_member(member: AgentCore, life: Life, rounding: float = SMALL) -> None:
+    """Check the invariants of one agent."""
     ledger = member.ledger
     for leaf, put_in in ledger.inputs.items():
         z = put_in - sum(edge.flow[leaf] for edge in ledger.edges.values())
@@ -438,11 +451,16 @@ def check_member(member: Member, life: Life, rounding: float = SMALL) -> None:
         assert np.frombuffer(closed[ticket].feedback)[0] == loss
     gone = set(life.tickets) - member.book.open.keys() - member.book.closed.keys()
     assert not gone, f"an acknowledged ticket is gone: {gone}"
-    if isinstance(member.algorithm, fb.GossipUCB):
-        assert np.allclose(ledger.inputs["theta"], member._state.mean, rtol=SMALL, atol=SMALL)
+    if isinstance(member.learner.algorithm, fb.GossipUCB):
+        assert np.allclose(
+            ledger.inputs["theta"], member.learner.state.mean, rtol=SMALL, atol=SMALL
+        )
         return
-    if isinstance(member.algorithm, fb.FedExp3) and member.algorithm.memory is not None:
-        return  # what it put in is less what it forgot of others', and no sum of observations
+    if (
+        isinstance(member.learner.algorithm, fb.FedExp3)
+        and member.learner.algorithm.memory is not None
+    ):
+        return  # its inputs subtract what it forgot of the flows
     counted = np.zeros(len(ARMS))
     for ticket, record in closed.items():
         arm, p, absent = life.drawn[ticket]
@@ -450,5 +468,5 @@ def check_member(member: Member, life: Life, rounding: float = SMALL) -> None:
         counted[arm] += loss / p[arm]
         counted[list(absent)] += loss
     assert np.allclose(ledger.inputs["z"], counted, rtol=SMALL, atol=SMALL), (
-        "what was put in is not what was observed, once each"
+        "the inputs are not the sum of the observations"
     )

@@ -1,8 +1,8 @@
-"""A process that chooses and observes at full speed until it is killed, and what it should do.
+"""A process that chooses and observes at full speed until a test kills it.
 
-`python -m tests.live.killed shop3.db 1 0` tells on standard output, a line each and unbuffered,
-what its agent has acknowledged. With one caller the next thing done is a function of what is on
-disk (`next_step`), so that an agent that is never killed does the very same.
+`python -m tests.live.killed shop3.db 1 0` prints each acknowledged call at once, a line each. With
+one caller the next step is a function of the journal (`next_step`), so that an undisturbed agent
+makes the same steps.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import sys
 
 from fedbandits.algorithms.fedexp3 import FedExp3
 from fedbandits.live.agent.agent import Agent
-from fedbandits.live.federation.definition import Part
+from fedbandits.live.federation.federation import Part
 from fedbandits.live.journal import Journal, read_journal
 from fedbandits.live.protocol.records import Changes
-from fedbandits.live.protocol.ticket_book import Expiry
-from fedbandits.live.protocol.tickets import Ticket
+from fedbandits.live.protocol.tickets import Ticket, TicketExpiry
 
 SEED = b"killed"
 ARMS = tuple(f"arm{i}" for i in range(20))
-PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, float("inf"), Expiry(), {})
+PART = Part("shop3", 1, {}, ARMS, FedExp3(0.1), 0.5, float("inf"), TicketExpiry(), {})
 
 
 def loss_of(t: int) -> float:
@@ -29,7 +28,7 @@ def loss_of(t: int) -> float:
 
 
 def next_step(rounds: int, open_rounds: list[int]) -> int | None:
-    """The round to observe next, somewhere among those that are open; None to choose."""
+    """Return the open round to observe next; None to choose."""
     if len(open_rounds) <= 1 + rounds % 7:
         return None
     return open_rounds[(5 * rounds + len(open_rounds)) % len(open_rounds)]
@@ -43,12 +42,12 @@ def observed(t: int) -> str:
     return f"observed {t}"
 
 
-def tell(line: str) -> None:
+def acknowledge(line: str) -> None:
     os.write(1, f"{line}\n".encode())  # at once, and whole
 
 
 async def step_by_step(agent: Agent, path: str) -> None:
-    """One caller, who goes on where the journal says he was."""
+    """Act as one caller, who continues from the journal."""
     saved = read_journal(path).saved
     waiting = [ticket.round for ticket in saved.tickets if ticket.status == "open"]
     ids = {ticket.round: ticket.id for ticket in saved.tickets}
@@ -56,30 +55,30 @@ async def step_by_step(agent: Agent, path: str) -> None:
         t = next_step(agent.rounds, waiting)
         if t is None:
             ticket = await agent.choose()
-            tell(chosen(ticket))
+            acknowledge(chosen(ticket))
             ids[agent.rounds] = ticket.id
             waiting.append(agent.rounds)
         else:
             await agent.observe(ids[t], loss_of(t))
-            tell(observed(t))
+            acknowledge(observed(t))
             waiting.remove(t)
 
 
 async def pairs(agent: Agent) -> None:
-    """One of several callers, who share commits."""
+    """Act as one of several callers, who share commits."""
     while True:
         ticket = await agent.choose()
-        tell(chosen(ticket))
+        acknowledge(chosen(ticket))
         t = int(ticket.id.rpartition("-")[2])
         await agent.observe(ticket.id, loss_of(t))
-        tell(observed(t))
+        acknowledge(observed(t))
 
 
 class SlowJournal(Journal):
-    """Takes its time before and after a write, so that a kill meets either often.
+    """A journal that pauses before and after a write, so that kills often happen there.
 
-    What a process has handed to the system outlives it, synced or not. Most of a write is the sync,
-    and a kill there finds the same as one after it.
+    Data given to the system survive a killed process, synced or not. A kill during the sync, which
+    takes most of a write, therefore leaves the same as a kill after it.
     """
 
     def __init__(self, path: str, pause: float) -> None:
@@ -95,7 +94,7 @@ class SlowJournal(Journal):
 async def main(path: str, callers: int, pause: float) -> None:
     journal = SlowJournal(path, pause) if pause else Journal(path)
     async with Agent("shop3", PART, journal, seed=SEED) as agent:
-        tell("running")
+        acknowledge("running")
         if callers == 1:
             await step_by_step(agent, path)
         else:

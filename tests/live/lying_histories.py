@@ -1,4 +1,4 @@
-"""Random histories of federations in which one valid member lies, and of its removal."""
+"""Random histories of federations in which one valid member lies, and is then removed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import numpy as np
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.protocol.ledger import owns
-from fedbandits.live.protocol.member import message_format
+from fedbandits.live.protocol.edge import owns
 from fedbandits.live.protocol.messages import (
     VERSION,
-    Flow,
-    Format,
+    EdgeTerms,
+    FlowMessage,
     Message,
-    RefusedError,
-    Report,
-    Terms,
+    MessageFormat,
+    RejectedMessageError,
+    ReportMessage,
     encode,
     packed,
 )
@@ -34,7 +33,7 @@ MEANS = dict(zip(ARMS, (0.2, 0.5, 0.8), strict=True))
 """Mean losses of the arms: the first is the best, the last is the worst."""
 
 Attack = Callable[[int, random.Random], float]
-"""Returns the size of the n-th lie, at least 0; the worst arm is said to be better by it."""
+"""Return the size of the n-th lie. The liar reports the worst arm as better by this size."""
 
 ATTACKS: Mapping[str, Attack] = {
     "constant": lambda _n, _chance: 1e15,
@@ -52,7 +51,7 @@ class Liar:
     Args:
         name: the name of the member.
         federation: the federation, whose terms the liar has to state.
-        form: what messages look like.
+        form: the format of messages.
         attack: the lie.
         chance: decides which numbers of the protocol are wrong, too.
     """
@@ -61,7 +60,7 @@ class Liar:
         self,
         name: str,
         federation: Federation,
-        form: Format,
+        form: MessageFormat,
         attack: Attack,
         chance: random.Random,
     ) -> None:
@@ -74,13 +73,13 @@ class Liar:
         self.sequences = dict.fromkeys(self.part.neighbours, 0)
 
     def answer(self, sender: str, message: Message) -> bytes | None:
-        """Remember the numbers of a message; return the answer to a report."""
-        if message.other > self.incarnations[sender]:
-            self.incarnations[sender] = message.other + 1
-        if message.incarnation != self.others[sender]:
-            self.others[sender], self.sequences[sender] = message.incarnation, 0
+        """Record the numbers of a message, and return the answer to a report."""
+        if message.receiver_incarnation > self.incarnations[sender]:
+            self.incarnations[sender] = message.receiver_incarnation + 1
+        if message.sender_incarnation != self.others[sender]:
+            self.others[sender], self.sequences[sender] = message.sender_incarnation, 0
         self.sequences[sender] = max(self.sequences[sender], message.sequence)
-        return self.lie(sender) if isinstance(message, Report) else None
+        return self.lie(sender) if isinstance(message, ReportMessage) else None
 
     def lie(self, neighbour: str) -> bytes:
         """Return a message that the neighbour may believe."""
@@ -99,11 +98,11 @@ class Liar:
             self.incarnations[neighbour],
             self.others[neighbour],
             sequence,
-            Terms(self.part.neighbours[neighbour], self.part.limit),
+            EdgeTerms(self.part.neighbours[neighbour], self.part.limit),
         )
-        # The worst arm is better than it is by `size`, the best one as much worse.
+        # The worst arm is reported as better by `size`, and the best one as worse.
         lie = packed({"z": np.array([size, 0.0, -size])})
-        return encode(Flow(*numbers, lie, lie) if owner else Report(*numbers, lie))
+        return encode(FlowMessage(*numbers, lie, lie) if owner else ReportMessage(*numbers, lie))
 
 
 class LyingHistory(History):
@@ -112,7 +111,7 @@ class LyingHistory(History):
     Args:
         chance: decides everything but the lies.
         attack: the lie.
-        network: who is linked to whom; a random network by default.
+        network: the links; random by default.
     """
 
     checked_every = 500
@@ -123,7 +122,7 @@ class LyingHistory(History):
         self.given = network
         super().__init__(chance, fb.FedExp3())
         algorithm = self.federation.algorithm
-        self.form = message_format(algorithm, algorithm.init(len(ARMS), len(self.everyone)), ARMS)
+        self.form = MessageFormat.of(algorithm, algorithm.init(len(ARMS), len(self.everyone)), ARMS)
         self.log = deque(maxlen=12)  # type: ignore[assignment]  # the last ones are read
         self.liar = Liar(
             self.chance.choice(removable(self.network, self.everyone)),
@@ -161,15 +160,15 @@ class LyingHistory(History):
         )
 
     def check_all(self) -> None:
-        """Check too that honest members take all that honest members send."""
+        """Check also that honest members accept all messages of honest members."""
         super().check_all()
         for name, agent in self.agents.items():
-            for neighbour, refused in agent._hearing.refusals.items():
+            for neighbour, refused in agent._monitor.rejections.items():
                 if neighbour != self.liar.name:
                     assert not refused["numbers"], f"{name} refused numbers of {neighbour}"
 
     def lie(self) -> None:
-        """Send a lie to every neighbour, asked for or not."""
+        """Send a lie to every neighbour."""
         for neighbour in self.liar.part.neighbours:
             self.mail.carry(self.liar.name, neighbour, self.liar.lie(neighbour))
 
@@ -184,7 +183,7 @@ class LyingHistory(History):
         return name, self.agents.get(name)
 
     def draw_loss(self, arm: str) -> float:
-        """Return a coin of the arm's mean: what an observation of it loses."""
+        """Return a random loss with the arm's mean."""
         return float(self.chance.random() < MEANS[arm])
 
     async def start(self, name: str) -> None:
@@ -193,7 +192,7 @@ class LyingHistory(History):
             return
 
         def receive(sender: str, payload: bytes) -> None:
-            with suppress(RefusedError):
+            with suppress(RejectedMessageError):
                 answer = self.liar.answer(sender, self.form.decode(payload))
                 if answer is not None:
                     self.mail.carry(name, sender, answer)
@@ -204,7 +203,7 @@ class LyingHistory(History):
         self.clocks[self.chance.choice(self.everyone)] = 1e9 + self.chance.uniform(-3600, 3600)
 
     async def come_to_rest(self) -> None:
-        """Remove the liar; then the honest members are as if it had never been there."""
+        """Remove the liar, and check that the honest members recover."""
         await self.mail.transport(self.liar.name).stop()
         members = tuple(name for name in self.everyone if name != self.liar.name)
         network = without(self.network, self.everyone.index(self.liar.name))

@@ -1,4 +1,4 @@
-"""`agent.toml`: wrong types, unknown keys and keys that need each other are refused with a fix."""
+"""`agent.toml`: wrong types, unknown keys and keys that need each other are rejected with a fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.federation.file_schemas import agent_schema
+from fedbandits.live.operations.agent_file import agent_schema
 from fedbandits.live.operations.site import read_site
 from tests.accepted import faults
 
@@ -76,6 +76,13 @@ def write(folder: Path, more: str) -> Path:
             "give either read_token or read_token_env, not both",
         ),
         ("[privacy]", " [privacy]", "no epsilon; add epsilon = 1.0"),
+        ("jornal = 'x'", "", "unknown key 'jornal'; did you mean 'journal'"),
+        (
+            "addresses = {nort = 'x:1'}",
+            "",
+            "an address of 'nort', which is not a member; did you mean",
+        ),
+        ("addresses = {north = 'x:9e9'}", "", "address of 'north' must be host:port, not 'x:9e9'"),
     ],
 )
 def test_mistakes_are_refused(tmp_path: Path, more: str, place: str, why: str) -> None:
@@ -94,6 +101,20 @@ def test_keys_that_must_be_there(tmp_path: Path, key: str) -> None:
         with pytest.raises(ConfigError) as caught:
             read_site(path)
         assert str(caught.value).startswith(f"{path}: {why}")
+
+
+def test_names_of_members_and_neighbours_without_keys(tmp_path: Path) -> None:
+    path = write(tmp_path, "")
+    path.write_text(path.read_text().replace("north", "nort"))
+    with pytest.raises(ConfigError, match=f"{path}: no member 'nort'; did you mean 'north'"):
+        read_site(path)
+    path = write(tmp_path, "")
+    pair = FEDERATION.replace('"]\nlinks = []', '", "south"]\nlinks = [["north", "south"]]')
+    (tmp_path / "federation.toml").write_text(pair)
+    with pytest.raises(ConfigError, match=f"{path}: north has neighbours.*fedbandits live keys"):
+        read_site(path)
+    path.write_text(path.read_text() + 'keys = "keys"')
+    assert read_site(path).part.neighbours == {"south": 0.5}
 
 
 def test_names_of_files_are_relative_to_the_file(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""A journal is copied while its agent goes on: one moment of it, whole."""
+"""A backup of a journal is one moment of it, complete, while the agent runs."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import random
@@ -13,26 +12,20 @@ import threading
 import time
 from pathlib import Path
 
-import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from fedbandits.cli import app
-from fedbandits.live.journal import Journal, back_up, backup, read_journal
-from fedbandits.live.journal.errors import (
-    CorruptJournalError,
-    ForeignFileError,
-    JournalError,
-    reading,
-)
+from fedbandits.live.journal import back_up, backup, read_journal
+from fedbandits.live.journal.errors import CorruptJournalError, JournalError, translate_errors
 
-from .journals import identity, played_journal
-from .test_kill import ROOT, Undisturbed, in_order, without_times
+from .journals import ROOT, opened, played_journal
+from .test_kill import Undisturbed, check_same, in_order
 
 
 @pytest.mark.slow
-def test_while_an_agent_writes(tmp_path: Path) -> None:
-    """Each copy is the agent as it once was, and no earlier than when the copy was asked for."""
+def test_a_backup_while_an_agent_writes(tmp_path: Path) -> None:
+    """Each copy is an earlier state of the agent, but not earlier than the call."""
     path, luck = tmp_path / "shop3.db", random.Random(0)
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.live.killed", str(path), "1", "0"],
@@ -40,11 +33,11 @@ def test_while_an_agent_writes(tmp_path: Path) -> None:
         cwd=ROOT,
     )
     assert child.stdout is not None
-    pipe, told = child.stdout, list[str]()
+    pipe, acknowledged = child.stdout, list[str]()
 
     def listen() -> None:
         for line in pipe:
-            told.append(line.decode().strip())
+            acknowledged.append(line.decode().strip())
 
     listener = threading.Thread(target=listen)
     listener.start()
@@ -52,11 +45,11 @@ def test_while_an_agent_writes(tmp_path: Path) -> None:
     try:
         end = time.monotonic() + 60
         for number in range(8):
-            while len(told) < 30 * number + 2:
+            while len(acknowledged) < 30 * number + 2:
                 assert time.monotonic() < end
                 time.sleep(0.01)
             time.sleep(luck.uniform(0, 0.05))
-            before = told[1:]  # all but "running"
+            before = acknowledged[1:]  # without "running"
             copies.append((before, tmp_path / f"copy{number}.db"))
             back_up(path, copies[-1][1])
     finally:
@@ -66,40 +59,41 @@ def test_while_an_agent_writes(tmp_path: Path) -> None:
         pipe.close()
     twin = Undisturbed(read_journal(path).saved.life)
     for before, copy in copies:
-        saved = read_journal(copy).saved
-        state = saved.state
-        assert state is not None
-        while len(twin.told) < state.rounds + state.observed:
-            twin.step()
-        assert in_order(before, twin.told)
-        assert without_times(state) == without_times(twin.member._state_record())
-        tickets = [
-            msgspec.structs.replace(t, issued=0.0, id=f"{twin.life}-{t.round}")
-            for t in saved.tickets
-        ]
-        assert tickets == twin.tickets()
+        check_same(read_journal(copy).saved, twin)
+        assert in_order(before, twin.acknowledged)
     assert len(copies[-1][0]) > len(copies[0][0])
 
 
-def test_an_agent_goes_on_from_a_copy(tmp_path: Path) -> None:
+def test_an_agent_continues_from_a_private_copy(tmp_path: Path) -> None:
     path, copy = tmp_path / "shop3.db", tmp_path / "copy.db"
     played_journal(path)
     before = path.read_bytes()
-    content = back_up(path, copy)
+    mask = os.umask(0)
+    try:
+        content = back_up(path, copy)
+    finally:
+        os.umask(mask)
     assert content.saved == read_journal(path).saved
+    assert content.holder is None
     assert path.read_bytes() == before
     assert copy.stat().st_mode & 0o777 == 0o600
-
-    async def opened() -> object:
-        journal = Journal(copy)
-        saved = await journal.open(identity())
-        await journal.close()
-        return saved
-
-    assert asyncio.run(opened()) == content.saved
+    with opened(copy) as journal:
+        assert journal.saved == content.saved
 
 
-def test_a_copy_on_a_full_disk_names_the_copy(
+def test_a_backup_of_an_open_journal_needs_no_log(tmp_path: Path) -> None:
+    path, copy = tmp_path / "shop3.db", tmp_path / "copy.db"
+    with opened(path) as journal:
+        journal.play(20)
+        back_up(path, copy)
+        journal.play(20)
+    assert read_journal(copy).holder is None
+    with opened(copy) as journal:
+        assert journal.saved.state is not None
+        assert journal.saved.state.rounds == 20
+
+
+def test_a_full_disk_is_reported_for_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, copy = tmp_path / "shop3.db", tmp_path / "copy.db"
@@ -109,7 +103,7 @@ def test_a_copy_on_a_full_disk_names_the_copy(
     def fail(source: Path, _: Path) -> None:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorname = "SQLITE_FULL"
-        with reading(source):
+        with translate_errors(source):
             raise error
 
     monkeypatch.setattr(backup, "_copied", fail)
@@ -119,37 +113,33 @@ def test_a_copy_on_a_full_disk_names_the_copy(
     assert sorted(tmp_path.iterdir()) == files
 
 
-def test_what_was_not_copied_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, copy = tmp_path / "shop3.db", tmp_path / "copy.db"
+def test_a_failed_backup_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, copy, text = tmp_path / "shop3.db", tmp_path / "copy.db", tmp_path / "text"
     played_journal(path)
     files = sorted(tmp_path.iterdir())
     copy.write_text("the last backup")
-    with pytest.raises(JournalError, match=r"copy.db is there already"):
-        back_up(path, copy)
+    text.write_text("a letter")
+    for source, target, error, why in (
+        (path, copy, JournalError, r"copy.db exists already"),
+        (path, path, JournalError, "exists already"),
+        (path, tmp_path / "no" / "copy.db", JournalError, "no folder"),
+        (tmp_path / "no.db", tmp_path / "new.db", JournalError, "cannot be opened"),
+        (text, tmp_path / "new.db", JournalError, "not a SQLite database"),
+    ):
+        with pytest.raises(error, match=why):
+            back_up(source, target)
     assert copy.read_text() == "the last backup"
     copy.unlink()
-    with pytest.raises(JournalError, match="is there already"):
-        back_up(path, path)
-    with pytest.raises(JournalError, match="no folder"):
-        back_up(path, tmp_path / "no" / "copy.db")
-    with pytest.raises(JournalError, match="cannot be opened"):
-        back_up(tmp_path / "no.db", copy)
-    (tmp_path / "text").write_text("a letter")
-    with pytest.raises(ForeignFileError):
-        back_up(tmp_path / "text", copy)
-    (tmp_path / "text").unlink()
-    # A copy that cannot be read is none.
-    really = read_journal
+    text.unlink()
+    original = read_journal
 
-    def reads_no_copy(file: Path, **how: bool) -> object:
+    def reject_copy(file: Path, **options: bool) -> object:
         if file != path:
-            raise CorruptJournalError("not what was copied")
-        return really(file, **how)
+            raise CorruptJournalError("differs from the original")
+        return original(file, **options)
 
-    monkeypatch.setattr("fedbandits.live.journal.backup.read_journal", reads_no_copy)
-    with pytest.raises(CorruptJournalError, match="not what was copied"):
+    monkeypatch.setattr("fedbandits.live.journal.backup.read_journal", reject_copy)
+    with pytest.raises(CorruptJournalError, match="differs from the original"):
         back_up(path, copy)
     assert sorted(tmp_path.iterdir()) == files
 
@@ -163,16 +153,4 @@ def test_the_command(tmp_path: Path) -> None:
     assert read_journal(copy).saved == read_journal(path).saved
     done = CliRunner().invoke(app, ["live", "backup", str(path), str(copy)])
     assert done.exit_code != 0
-    assert "is there already" in done.output
-
-
-def test_nobody_else_may_read_a_copy(tmp_path: Path) -> None:
-    """Nor while it is made."""
-    path = tmp_path / "shop3.db"
-    played_journal(path)
-    mask = os.umask(0)
-    try:
-        back_up(path, tmp_path / "copy.db")
-    finally:
-        os.umask(mask)
-    assert (tmp_path / "copy.db").stat().st_mode & 0o077 == 0
+    assert "exists already" in done.output

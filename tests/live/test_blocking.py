@@ -1,4 +1,4 @@
-"""Two faces of one agent: plain threads, and event loops that come and go."""
+"""The agent of plain threads, and agents in several event loops."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import fedbandits as fb
-from fedbandits.live import Agent, BlockingAgent, Federation, StoppedError
-from fedbandits.live.rehearsal.memory import MemoryStore
+from fedbandits.live import Agent, BlockingAgent, Federation, MemoryStore, StoppedError
 
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))
 
 
-def test_threads_without_asyncio() -> None:
+def test_many_threads_may_call() -> None:
     with Agent("agent1", ALONE, MemoryStore()) as shop:
 
         def pair(_: int) -> str:
             ticket = shop.choose()
-            shop.observe(ticket.id, loss=0.5)
+            shop.observe(ticket, loss=0.5)
             return ticket.id
 
         with ThreadPoolExecutor(8) as threads:
@@ -36,20 +35,20 @@ def test_threads_without_asyncio() -> None:
         shop.choose()
 
 
-def test_a_plain_thread_is_told_which_face_to_use() -> None:
+def test_calls_from_outside_its_event_loop_are_rejected() -> None:
     one = Agent("agent1", ALONE, MemoryStore())
     for call in (one.choose, lambda: one.observe("ticket", 0.5)):
         with pytest.raises(StoppedError, match="with agent as shop"):
             call()
 
+    async def elsewhere() -> None:
+        await one.choose()
 
-def test_a_ticket_may_stand_for_its_id() -> None:
-    with Agent("agent1", ALONE, MemoryStore()) as shop:
-        shop.observe(shop.choose(), 0.5)
-        assert shop.open_tickets == 0
+    with one, pytest.raises(StoppedError, match="runs in another event loop"):
+        asyncio.run(elsewhere())
 
 
-def test_a_face_that_cannot_start_leaves_no_thread() -> None:
+def test_a_failed_start_leaves_no_thread() -> None:
     before = threading.active_count()
     store = MemoryStore()
     with Agent("agent1", ALONE, store):
@@ -61,8 +60,7 @@ def test_a_face_that_cannot_start_leaves_no_thread() -> None:
 
 
 def test_an_agent_may_run_again_in_another_loop() -> None:
-    store = MemoryStore()
-    one = Agent("agent1", ALONE, store)
+    one = Agent("agent1", ALONE, MemoryStore())
 
     async def choose() -> str:
         async with one:
@@ -79,28 +77,18 @@ def test_an_agent_may_run_again_in_another_loop() -> None:
         assert shop.status().rounds == 4
 
 
-def test_a_call_from_another_loop_is_refused() -> None:
-    with Agent("agent1", ALONE, MemoryStore()) as shop:
-
-        async def elsewhere() -> None:
-            await shop._agent.choose()
-
-        with pytest.raises(StoppedError, match="runs in another event loop"):
-            asyncio.run(elsewhere())
-
-
-def test_calls_while_it_stops_are_done_or_refused() -> None:
-    """Nobody waits for ever: of 200 callers each gets a ticket or is told that it has stopped."""
+def test_calls_during_the_stop_get_a_ticket_or_an_error() -> None:
+    """None of 200 callers waits forever."""
     for _ in range(5):
-        face = Agent("agent1", ALONE, MemoryStore()).__enter__()
+        shop = Agent("agent1", ALONE, MemoryStore()).__enter__()
 
-        def call(face: BlockingAgent = face) -> str:
+        def call(shop: BlockingAgent = shop) -> str:
             try:
-                return face.choose().id
+                return shop.choose().id
             except StoppedError:
                 return "stopped"
 
         with ThreadPoolExecutor(16) as threads:
             calls = [threads.submit(call) for _ in range(40)]
-            face.stop()
+            shop.stop()
             assert all(each.result(timeout=20) for each in calls)

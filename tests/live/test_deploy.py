@@ -1,4 +1,4 @@
-"""What is deployed, and the page that says how, name things that exist."""
+"""The files in deploy/ and the operations page name commands, metrics and limits that exist."""
 
 from __future__ import annotations
 
@@ -19,17 +19,14 @@ import typer
 import fedbandits as fb
 from fedbandits.cli import app
 from fedbandits.live import Agent, Federation
-from fedbandits.live.agent import inbox
-from fedbandits.live.federation import file as federation_file
+from fedbandits.live.federation import federation_file
 from fedbandits.live.operations.site import read_site
-from fedbandits.live.protocol import ticket_book
+from fedbandits.live.protocol import tickets
 from fedbandits.live.rehearsal.memory import MemoryNetwork, MemoryStore
-from fedbandits.live.service import answers, guard, patience
-from fedbandits.live.service.events import Events
+from fedbandits.live.service import bodies, connection, guard
+from fedbandits.live.service.events import EventStream
 from fedbandits.live.service.metrics import Metrics
-from fedbandits.live.transport import link
-from fedbandits.live.transport import listener as door
-from fedbandits.live.transport import tls as tls_transport
+from fedbandits.live.transport import inbox, link, listener, tls_transport
 from fedbandits.live.transport.certificate_expiry import Expiries
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +37,8 @@ SITES = ("north", "east", "south", "west")
 METRIC = r"\bfedbandits_\w+"
 
 
-def told() -> set[str]:
-    """Return the names of all metrics of agents with neighbours, a transport and a baseline."""
+def reported() -> set[str]:
+    """Return the names of all metrics, without the suffixes of histograms and summaries."""
 
     async def text(epsilon: float | None) -> str:
         shops = Federation(["tea", "coffee"], fb.networks.path(2))
@@ -50,15 +47,19 @@ def told() -> set[str]:
             transport.counts = {"sent": 1}  # type: ignore[attr-defined]  # a stand-in
             agent.expiries = Expiries(1.0, 2.0)
             metrics = Metrics(agent, "tea")
-            metrics.events = Events(agent)
+            metrics.events = EventStream(agent.status)
             metrics.request("/v1/choose", 200, 0.01)
             metrics.cut("slow")
             return metrics.text().decode()
 
     lines = [line for each in (None, 1.0) for line in asyncio.run(text(each)).splitlines()]
-    found = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    families = {line.split()[2] for line in lines if line.startswith("# TYPE")}
     samples = {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
-    return {name for name in found | samples if not name.endswith("_created")}
+    return kinds({name for name in families | samples if not name.endswith("_created")})
+
+
+def kinds(names: set[str]) -> set[str]:
+    return {re.sub("_(bucket|count|sum)$", "", name) for name in names}
 
 
 def parsed(line: str) -> None:
@@ -74,42 +75,17 @@ def parsed(line: str) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
-def compose() -> Any:
-    yaml = pytest.importorskip("yaml")
-    return yaml.safe_load((DEPLOY / "docker-compose.yml").read_text(encoding="utf-8"))
-
-
-def entry() -> list[str]:
-    """What the container runs before its arguments."""
-    found = re.search(r"^ENTRYPOINT (.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
-    assert found is not None
-    words: list[str] = json.loads(found[1])
-    return words
-
-
-def kinds(names: set[str]) -> set[str]:
-    """Return metrics without what Prometheus adds to the names of histograms and summaries."""
-    return {re.sub("_(bucket|count|sum)$", "", name) for name in names}
-
-
-def test_grafana_shows_every_metric_that_there_is_and_no_other() -> None:
-    dashboard = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
+def test_grafana_and_the_page_name_every_metric_and_no_other() -> None:
+    text = (DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8")
+    dashboard = json.loads(text)
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked += [str(each["query"]) for each in dashboard["templating"]["list"]]
-    names = {name for each in asked for name in re.findall(METRIC, each)}
-    assert names <= told()
-    assert kinds(told()) == kinds(names)
-
-
-def test_the_page_names_every_metric_that_there_is_and_no_other() -> None:
-    assert kinds(set(re.findall(METRIC, PAGE))) == kinds(told())
-
-
-def test_the_page_names_all_that_the_transport_counts() -> None:
+    metrics = reported()
+    assert kinds({name for each in asked for name in re.findall(METRIC, each)}) == metrics
+    assert kinds(set(re.findall(METRIC, PAGE))) == metrics
     (row,) = re.findall(r"^\| `fedbandits_transport_total` \|(.*)\|$", PAGE, re.MULTILINE)
     assert re.findall(r"`(\w+)`", row) == ["what", *tls_transport.COUNTS]
-    dashboard = (DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8")
-    shown = re.findall(r'transport_total.*?what=~?\\"([\w|]+)', dashboard)
+    shown = re.findall(r'transport_total.*?what=~?\\"([\w|]+)', text)
     assert {each for group in shown for each in group.split("|")} == set(tls_transport.COUNTS)
 
 
@@ -131,7 +107,7 @@ def test_commands_can_be_given(line: str) -> None:
     parsed(line)
 
 
-def test_commands_are_found_and_mistakes_in_them() -> None:
+def test_mistakes_in_commands_are_found() -> None:
     assert len(commands(PAGE)) > 8
     for wrong in ("fedbandits live rise x.toml", "fedbandits live keys x.toml --into keys"):
         with pytest.raises(Exception, match=r"(?i)no such"):
@@ -139,12 +115,17 @@ def test_commands_are_found_and_mistakes_in_them() -> None:
 
 
 def test_containers_run_sites_of_one_federation() -> None:
-    """Each has a file that can be read, its own keys, and disks where the file says they are."""
-    services = compose()["services"]
+    """Each has a valid file, its own keys, and volumes at the paths in the file."""
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((DEPLOY / "docker-compose.yml").read_text(encoding="utf-8"))[
+        "services"
+    ]
+    found = re.search(r"^ENTRYPOINT (.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert found is not None
     assert tuple(services) == SITES
     for name, service in services.items():
         targets = {each.split(":")[1]: each.split(":")[0] for each in service["volumes"]}
-        parsed(shlex.join([*entry(), *service["command"]]))
+        parsed(shlex.join([*json.loads(found[1]), *service["command"]]))
         (file,) = service["command"]
         folder = DEPLOY / targets[str(Path(file).parent)]
         site = read_site(folder / Path(file).name)
@@ -154,18 +135,14 @@ def test_containers_run_sites_of_one_federation() -> None:
         assert targets[str(site.journal.parent)] == targets[str(site.token.parent)] == name
         assert site.service is not None
         assert site.service.tls
-        assert f":{site.service.address.rpartition(':')[2]}/healthz" in str(service["healthcheck"])
-
-
-def test_containers_ask_for_health_under_a_name_that_the_service_has() -> None:
-    """The name of a member is in its certificate; the check asks for it by that name."""
-    for service in compose()["services"].values():
         (program,) = [each for each in service["healthcheck"]["test"] if "healthz" in each]
         compile(program, "healthcheck", "exec")
-        assert "https://{os.environ['SITE']}:" in program
+        # The certificate contains the name of the member.
+        port = site.service.address.rpartition(":")[2]
+        assert f"https://{{os.environ['SITE']}}:{port}/healthz" in program
 
 
-def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
+def test_the_unit_runs_an_agent_with_few_permissions() -> None:
     unit = configparser.ConfigParser(interpolation=None, strict=True)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # ConfigParser's documented way
     unit.read(DEPLOY / "fedbandits.service", encoding="utf-8")
@@ -179,8 +156,8 @@ def test_the_unit_runs_an_agent_as_somebody_who_may_do_little() -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
-def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
-    """It warns of keys and values that it does not know, and ends well all the same."""
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """systemd-analyze only warns of unknown keys and values, and succeeds."""
     text = (DEPLOY / "fedbandits.service").read_text(encoding="utf-8")
     command = "/opt/fedbandits/bin/fedbandits"
     assert command in text
@@ -193,7 +170,7 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
             ["systemd-analyze", "verify", str(file)], capture_output=True, text=True, timeout=60
         )
         lines = (done.stdout + done.stderr).splitlines()
-        # Others' units are not ours to verify.
+        # It also verifies other units.
         return [line for line in lines if "fedbandits" in line]
 
     assert complaints(text) == []
@@ -206,15 +183,15 @@ def test_systemd_knows_all_that_the_unit_says(tmp_path: Path) -> None:
         ("a message between neighbours", [link.MOST_BYTES]),
         ("messages of one neighbour", [inbox.MOST_PER_SECOND]),
         ("messages that are taken off one link", [link.MOST_TAKEN, link.MOST_TAKEN_BYTES]),
-        ("handshakes at once", [door.MOST_HANDSHAKES]),
+        ("handshakes at once", [listener.MOST_HANDSHAKES]),
         ("seconds for a handshake", [int(tls_transport.HANDSHAKE)]),
         ("seconds for a link", [int(tls_transport.CONNECT)]),
-        ("the body of a request", [answers.BODY_BYTES]),
+        ("the body of a request", [bodies.BODY_BYTES]),
         ("requests a second with the token", list(guard.WITH_TOKEN)),
         ("requests a second without it", list(guard.WITHOUT)),
-        ("connections at once", [patience.CONNECTIONS]),
-        ("seconds for a request", [int(patience.REQUEST_SECONDS)]),
-        ("closed tickets and events", [ticket_book.REMEMBERED]),
+        ("connections at once", [connection.CONNECTIONS]),
+        ("seconds for a request", [int(connection.REQUEST_SECONDS)]),
+        ("closed tickets and events", [tickets.REMEMBERED]),
         ("agents of a `[network]`", [federation_file.MOST_AGENTS]),
         ("smallest `gossip_period`", [int(1000 * federation_file.SHORTEST_PERIOD)]),
     ],
@@ -232,7 +209,7 @@ def yaml_on_the_page(first: str) -> Any:
 
 
 def test_kubernetes_on_the_page_fits_the_service_on_the_page(tmp_path: Path) -> None:
-    """The probe names a host of the service, and the tokens are where agent.toml has them."""
+    """The probe names a host of the service, and tokens are at the paths in agent.toml."""
     federation, *others = re.findall(r"^```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     (service,) = [each for each in others if "hosts =" in each]
     (tmp_path / "federation.toml").write_text(federation, encoding="utf-8")

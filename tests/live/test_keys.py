@@ -1,4 +1,4 @@
-"""Keys and certificates: who gets what, what they say, and what is refused."""
+"""Keys and certificates: who gets which files, and which files are rejected."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import os
 import ssl
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,23 +16,30 @@ import pytest
 from cryptography import x509
 
 import fedbandits as fb
-from fedbandits.live.federation import keys
-from fedbandits.live.federation.keys import KeysError
+from fedbandits.live.federation import certificates, keys
+from fedbandits.live.federation.certificates import CertifiedKey, KeysError
 
 SHOPS = fb.live.Federation(
     ["tea", "coffee"], fb.networks.path(3), members=["north", "centre", "south"]
 )
+SOUTH = ["south", "south.example.org", "192.0.2.7"]
+
+posix = pytest.mark.skipif(os.name != "posix", reason="no modes")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Keys of the three shops."""
     made = tmp_path / "keys"
-    keys.write_keys(SHOPS, made, {"south": ["south.example.org", "192.0.2.7"]})
+    keys.write_keys(SHOPS, made, {"south": SOUTH[1:]})
     return made
 
 
-def test_each_member_gets_its_own_and_nothing_of_the_others(folder: Path) -> None:
+def certificate_of(folder: Path, name: str) -> x509.Certificate:
+    return certificates.read_certificate(folder / name / "cert.pem")
+
+
+def test_each_member_gets_its_own_files_readable_by_their_owner(folder: Path) -> None:
     found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*"))
     members = [
         f"{name}/{file}.pem"
@@ -40,46 +48,39 @@ def test_each_member_gets_its_own_and_nothing_of_the_others(folder: Path) -> Non
     ]
     assert found == ["ca.key", "ca.pem", *members]
     assert len({path.read_bytes() for path in folder.rglob("key.pem")}) == 3
-    assert {path.read_bytes() for path in folder.glob("*/ca.pem")} == {
-        (folder / "ca.pem").read_bytes()
-    }
-
-
-def test_only_the_owner_reads_keys(folder: Path) -> None:
+    authority = (folder / "ca.pem").read_bytes()
+    assert {path.read_bytes() for path in folder.glob("*/ca.pem")} == {authority}
     secret = [folder / "ca.key", *folder.glob("*/key.pem")]
     assert {path.stat().st_mode & 0o777 for path in secret} == {0o600}
     assert {path.stat().st_mode & 0o077 for path in folder.glob("*/")} == {0}
 
 
 def test_a_certificate_names_its_member_and_its_hosts(folder: Path) -> None:
-    certificate = keys.read_certificate(folder / "south" / "cert.pem")
-    [name] = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    assert keys.member_named(str(name.value)) == "south"
-    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    assert [str(each.value) for each in alternatives.value] == [
-        "south",
-        "south.example.org",
-        "192.0.2.7",
-    ]
+    certificate = certificate_of(folder, "south")
+    assert certificates.holder_of(certificate) == "south"
+    assert certificates.hosts_of(certificate) == SOUTH
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert {each._name for each in usage} == {"serverAuth", "clientAuth"}
     assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    left = certificate.not_valid_after_utc - datetime.now(UTC)
+    assert timedelta(days=364) < left < timedelta(days=366)
+    # Public authorities certify hosts only, and hosts contain no @.
+    assert not certificates._HOST.fullmatch(certificates.common_name("south.example.org"))
 
 
-def test_no_public_authority_certifies_the_name_of_a_member() -> None:
-    # They certify names of hosts and addresses, and an @ is in neither.
-    assert not keys._HOST.fullmatch(keys.common_name("south.example.org"))
-
-
-def test_a_name_that_is_no_host_is_certified_all_the_same(tmp_path: Path) -> None:
-    authority = keys.make_authority()
-    pair = keys.make_member(authority, "a..b-", ["127.0.0.1"])
+def test_names_that_are_not_hosts_are_certified(folder: Path) -> None:
+    pair = certificates.make_member(keys.read_authority(folder), "a..b-", ["127.0.0.1"])
     certificate = x509.load_pem_x509_certificate(pair.certificate)
-    assert keys._hosts_of(certificate) == ["127.0.0.1"]
+    assert certificates.hosts_of(certificate) == ["127.0.0.1"]
+
+
+def test_certificates_of_strangers_name_no_member(folder: Path) -> None:
+    authority = certificates.read_certificate(folder / "ca.pem")
+    assert certificates.holder_of(authority) is None
 
 
 def test_they_are_good_for_tls(folder: Path) -> None:
-    """Python's own TLS, both ends, TLS 1.3, each checking the other."""
+    """Both ends use Python's own TLS 1.3 and verify each other."""
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.pem")
     server.verify_mode = ssl.CERT_REQUIRED
     server.load_cert_chain(folder / "south/cert.pem", folder / "south/key.pem")
@@ -103,44 +104,33 @@ def test_they_are_good_for_tls(folder: Path) -> None:
     ]
 
 
-def test_expiry(folder: Path) -> None:
-    left = keys.read_certificate(folder / "north" / "cert.pem").not_valid_after_utc - datetime.now(
-        UTC
-    )
-    assert timedelta(days=364) < left < timedelta(days=366)
-
-
-def test_renewal_keeps_the_key_the_hosts_and_the_authority(folder: Path) -> None:
+def test_renewal_changes_the_certificate_alone(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
     keys.renew(folder, "south", days=700)
     changed = [path for path, content in before.items() if path.read_bytes() != content]
     assert changed == [folder / "south" / "cert.pem"]
     keys.check_member(folder / "south", "south")
-    new = keys.read_certificate(changed[0])
-    assert keys._hosts_of(new) == ["south", "south.example.org", "192.0.2.7"]
+    new = certificate_of(folder, "south")
+    assert certificates.hosts_of(new) == SOUTH
     assert new.not_valid_after_utc - datetime.now(UTC) > timedelta(days=699)
-
-
-def test_renewal_needs_no_private_key_of_the_member(folder: Path) -> None:
-    (folder / "south" / "key.pem").unlink()
+    (folder / "south" / "key.pem").unlink()  # which stays at the site
     keys.renew(folder, "south", hosts=["south.example.net"])
-    new = keys.read_certificate(folder / "south" / "cert.pem")
-    assert keys._hosts_of(new) == ["south", "south.example.org", "192.0.2.7", "south.example.net"]
+    assert certificates.hosts_of(certificate_of(folder, "south")) == [*SOUTH, "south.example.net"]
 
 
 def test_a_member_is_added_by_the_same_authority(folder: Path) -> None:
     keys.add_member(folder, "west")
     keys.check_member(folder / "west", "west")
-    with pytest.raises(KeysError, match=r"west.*is there already"):
+    with pytest.raises(KeysError, match=r"west.*exists already"):
         keys.add_member(folder, "west")
 
 
 def test_keys_are_not_overwritten_unless_asked(folder: Path) -> None:
     before = (folder / "ca.key").read_bytes()
-    with pytest.raises(KeysError, match=r"ca\.key is there already"):
+    with pytest.raises(KeysError, match=r"ca\.key exists already"):
         keys.write_keys(SHOPS, folder)
     (folder / "ca.key").unlink()
-    with pytest.raises(KeysError, match=r"north.key\.pem is there already"):
+    with pytest.raises(KeysError, match=r"north.key\.pem exists already"):
         keys.write_keys(SHOPS, folder)
     keys.write_keys(SHOPS, folder, overwrite=True)
     assert (folder / "ca.key").read_bytes() != before
@@ -148,134 +138,136 @@ def test_keys_are_not_overwritten_unless_asked(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "reason"),
+    ("name", "host", "reason"),
     [
-        ("south.example.org:7447", "without port"),
-        ("", "no host"),
-        ("two words", "no host"),
-        ("-x", "no host"),
-        ("https://south", "no host"),
+        ("south", "south.example.org:7447", "without port"),
+        ("south", "", "not a host"),
+        ("south", "two words", "not a host"),
+        ("south", "-x", "not a host"),
+        ("south", "https://south", "not a host"),
+        ("suoth", "192.0.2.7", "suoth.*south"),
     ],
 )
-def test_hosts_that_are_none_are_refused(tmp_path: Path, host: str, reason: str) -> None:
+def test_malformed_hosts_and_unknown_members_are_rejected(
+    tmp_path: Path, name: str, host: str, reason: str
+) -> None:
     with pytest.raises(KeysError, match=reason):
-        keys.write_keys(SHOPS, tmp_path / "keys", {"south": [host]})
+        keys.write_keys(SHOPS, tmp_path / "keys", {name: [host]})
     assert not (tmp_path / "keys").exists()
 
 
-def test_hosts_of_nobody_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(KeysError, match=r"suoth.*south"):
-        keys.write_keys(SHOPS, tmp_path / "keys", {"suoth": ["192.0.2.7"]})
-
-
 def test_names_and_times_that_cannot_be_certified() -> None:
-    authority = keys.make_authority()
+    authority = certificates.make_authority()
     with pytest.raises(KeysError, match="1 to 63 letters"):
-        keys.make_member(authority, "x" * 64)
-    keys.make_member(authority, "x" * 63)
-    with pytest.raises(KeysError, match="some days, not 0"):
-        keys.make_member(authority, "x", days=0)
-    other = keys.make_authority()
+        certificates.make_member(authority, "x" * 64)
+    certificates.make_member(authority, "x" * 63)
+    with pytest.raises(KeysError, match="more than 0 days, not 0"):
+        certificates.make_member(authority, "x", days=0)
+    mixed = CertifiedKey(authority.certificate, certificates.make_authority().key)
     with pytest.raises(KeysError, match=r"not the key of a certificate in ca\.pem"):
-        keys.make_member(keys.Pair(authority.certificate, other.key), "x")
+        certificates.make_member(mixed, "x")
 
 
-def test_a_stamp_changes_with_the_owner_and_the_rights(folder: Path) -> None:
-    """A renewed certificate that its agent may not read yet is taken when it may."""
-    before = keys.stamp(folder / "north")
+def test_the_state_of_files_changes_with_their_permissions(folder: Path) -> None:
+    """So that a renewed certificate is used once its agent may read it."""
+    before = keys.file_states(folder / "north")
     time.sleep(0.05)  # file systems count in milliseconds
     (folder / "north" / "cert.pem").chmod(0o640)
-    assert keys.stamp(folder / "north") != before
+    assert keys.file_states(folder / "north") != before
 
 
-class TestAFolderThatLetsNobodyIn:
-    """What an agent says at its start, instead of a link that never comes up."""
-
-    def test_missing(self, folder: Path) -> None:
-        (folder / "north" / "key.pem").unlink()
-        with pytest.raises(KeysError, match=r"key\.pem cannot be read.*live keys"):
-            keys.check_member(folder / "north", "north")
-
-    def test_of_another_member(self, folder: Path) -> None:
-        with pytest.raises(KeysError, match=r"'south''s certificate, not 'north''s"):
-            keys.check_member(folder / "south", "north")
-
-    def test_the_key_of_another(self, folder: Path) -> None:
-        (folder / "south" / "key.pem").replace(folder / "north" / "key.pem")
-        with pytest.raises(KeysError, match=r"not the key of cert\.pem"):
-            keys.check_member(folder / "north", "north")
-
-    def test_of_another_authority(self, folder: Path) -> None:
-        (folder / "north" / "ca.pem").write_bytes(keys.make_authority().certificate)
-        with pytest.raises(KeysError, match=r"not signed by an authority in ca\.pem"):
-            keys.check_member(folder / "north", "north")
-
-    def test_expired(self, folder: Path) -> None:
-        old = keys.make_member(
-            keys.read_authority(folder), "north", now=datetime.now(UTC) - timedelta(days=400)
-        )
-        (folder / "north" / "cert.pem").write_bytes(old.certificate)
-        (folder / "north" / "key.pem").write_bytes(old.key)
-        with pytest.raises(KeysError, match=r"expired on 20\d\d-\d\d-\d\d; renew it"):
-            keys.check_member(folder / "north", "north")
-
-    def test_not_yet_valid(self, folder: Path) -> None:
-        """As after a clock that was reset, or a certificate that was made ahead of time."""
-        later = datetime.now(UTC) + timedelta(days=2)
-        early = keys.make_member(keys.read_authority(folder), "north", now=later)
-        (folder / "north" / "cert.pem").write_bytes(early.certificate)
-        (folder / "north" / "key.pem").write_bytes(early.key)
-        day = r"20\d\d-\d\d-\d\d \d\d:\d\d UTC"
-        words = rf"cert\.pem is not valid before {day}, and the clock .* {day}: set the clock, or"
-        with pytest.raises(KeysError, match=words):
-            keys.check_member(folder / "north", "north")
-
-    def test_of_an_authority_that_expired(self, folder: Path) -> None:
-        past = datetime.now(UTC) - timedelta(days=4000)
-        old = keys.make_authority(now=past)
-        member = keys.make_member(old, "north")
-        for file, content in (("ca.pem", old.certificate), ("cert.pem", member.certificate)):
-            (folder / "north" / file).write_bytes(content)
-        (folder / "north" / "key.pem").write_bytes(member.key)
-        with pytest.raises(KeysError, match=r"ca\.pem expired on 20\d\d-\d\d-\d\d; make a new"):
-            keys.check_member(folder / "north", "north")
-
-    def test_of_a_kind_that_is_not_known(self, folder: Path) -> None:
-        """A key on a curve of another number: no other error than ours, which agents survive."""
-        file = folder / "north" / "key.pem"
-        key = base64.b64decode("".join(file.read_text().splitlines()[1:-1]))
-        p256 = bytes.fromhex("06082a8648ce3d030107")
-        other = base64.b64encode(key.replace(p256, p256[:-1] + b"\x7f")).decode()
-        file.write_text(f"-----BEGIN PRIVATE KEY-----\n{other}\n-----END PRIVATE KEY-----\n")
-        with pytest.raises(KeysError, match=r"key\.pem .* of a kind that is not known"):
-            keys.check_member(folder / "north", "north")
-
-    @pytest.mark.parametrize("file", ["ca.pem", "cert.pem", "key.pem"])
-    def test_damaged(self, folder: Path, file: str) -> None:
-        (folder / "north" / file).write_bytes(b"-----BEGIN NOTHING-----")
-        with pytest.raises(KeysError, match=rf"{file} (is|holds) no (certificate|key) in PEM"):
-            keys.check_member(folder / "north", "north")
+def put(site: Path, member: CertifiedKey, authority: CertifiedKey | None = None) -> None:
+    (site / "cert.pem").write_bytes(member.certificate)
+    (site / "key.pem").write_bytes(member.key)
+    if authority is not None:
+        (site / "ca.pem").write_bytes(authority.certificate)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="no modes")
+def dated(days: int) -> Callable[[Path], None]:
+    def change(site: Path) -> None:
+        now = datetime.now(UTC) + timedelta(days=days)
+        put(site, certificates.make_member(keys.read_authority(site.parent), "north", now=now))
+
+    return change
+
+
+def expired_authority(site: Path) -> None:
+    old = certificates.make_authority(now=datetime.now(UTC) - timedelta(days=4000))
+    put(site, certificates.make_member(old, "north"), old)
+
+
+def unknown_curve(site: Path) -> None:
+    key = base64.b64decode("".join((site / "key.pem").read_text().splitlines()[1:-1]))
+    p256 = bytes.fromhex("06082a8648ce3d030107")
+    other = base64.b64encode(key.replace(p256, p256[:-1] + b"\x7f")).decode()
+    (site / "key.pem").write_text(
+        f"-----BEGIN PRIVATE KEY-----\n{other}\n-----END PRIVATE KEY-----\n"
+    )
+
+
+def damaged(file: str) -> Callable[[Path], object]:
+    return lambda site: (site / file).write_bytes(b"-----BEGIN NOTHING-----")
+
+
+DAY = r"20\d\d-\d\d-\d\d"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda site: (site / "key.pem").unlink(), r"key\.pem cannot be read.*live keys"),
+        (
+            lambda site: (site.parent / "south/cert.pem").replace(site / "cert.pem"),
+            "a certificate of 'south', not of 'north'",
+        ),
+        (
+            lambda site: (site.parent / "ca.pem").replace(site / "cert.pem"),
+            "a certificate of no member, not of 'north'",
+        ),
+        (
+            lambda site: (site.parent / "south/key.pem").replace(site / "key.pem"),
+            r"not the key of cert\.pem",
+        ),
+        (
+            lambda site: (site / "ca.pem").write_bytes(certificates.make_authority().certificate),
+            r"not signed by an authority in ca\.pem",
+        ),
+        (dated(-400), rf"cert\.pem expired on {DAY}; renew it"),
+        (
+            dated(2),
+            rf"cert\.pem is not valid before {DAY} \d\d:\d\d UTC, and the clock .* {DAY} \d\d:\d\d "
+            "UTC: set the clock, or",
+        ),
+        (expired_authority, rf"ca\.pem expired on {DAY}; make a new"),
+        (unknown_curve, r"key\.pem .* of an unknown kind"),
+        (damaged("ca.pem"), r"ca\.pem holds no certificate in PEM"),
+        (damaged("cert.pem"), r"cert\.pem is not a certificate in PEM"),
+        (damaged("key.pem"), r"key\.pem is not a key in PEM"),
+    ],
+)
+def test_a_folder_with_which_no_link_would_work_is_rejected(
+    folder: Path, change: Callable[[Path], object], why: str
+) -> None:
+    change(folder / "north")
+    with pytest.raises(KeysError, match=why):
+        keys.check_member(folder / "north", "north")
+
+
+@posix
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602, 0o666])
-def test_a_key_that_every_user_may_read_is_refused(folder: Path, mode: int) -> None:
+def test_keys_that_every_user_may_read_are_rejected(folder: Path, mode: int) -> None:
     key = folder / "north" / "key.pem"
     key.chmod(mode)
     with pytest.raises(KeysError, match=f"chmod 600 {key}"):
         keys.check_member(folder / "north", "north")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no modes")
-@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440, 0o640])
-def test_a_key_that_a_group_may_read_is_accepted(folder: Path, mode: int) -> None:
-    """As secrets of Kubernetes and Docker are mounted."""
-    (folder / "north" / "key.pem").chmod(mode)
-    keys.check_member(folder / "north", "north")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no modes")
-def test_the_authoritys_key_that_every_user_may_read_is_refused(folder: Path) -> None:
-    (folder / "ca.key").chmod(0o644)
+    (folder / "ca.key").chmod(mode)
     with pytest.raises(KeysError, match=f"chmod 600 {folder / 'ca.key'}"):
         keys.renew(folder, "north")
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440, 0o640])
+def test_keys_that_a_group_may_read_are_accepted(folder: Path, mode: int) -> None:
+    """Kubernetes and Docker mount secrets with such modes."""
+    (folder / "north" / "key.pem").chmod(mode)
+    keys.check_member(folder / "north", "north")

@@ -1,4 +1,4 @@
-"""Repeated warnings are counted, not logged: no neighbour and no stranger fills the disk."""
+"""Repeated warnings are counted and not logged, so that strangers cannot fill the disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from fedbandits.common import log_limit
 from fedbandits.common.log_limit import FIRST_SECONDS, LONGEST_SECONDS, MOST_CAUSES, WarningLimit
-from fedbandits.live.agent.neighbours import Hearing
-from fedbandits.live.protocol.messages import RefusedError
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.agent.neighbour_monitor import NeighbourMonitor
+from fedbandits.live.protocol.messages import RejectedMessageError
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 
 class Clock:
@@ -87,18 +87,13 @@ def test_causes_are_bounded_and_room_comes_back(
     assert line == "a link to south is down"
 
 
-def test_information_is_not_limited(
-    logger: logging.Logger, caplog: pytest.LogCaptureFixture
+def test_information_is_not_limited_and_a_summary_has_no_traceback(
+    logger: logging.Logger, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     for _ in range(3):
         logger.info("renewed")
     assert lines(caplog) == ["renewed"] * 3
-
-
-def test_a_summary_holds_no_traceback(
-    logger: logging.Logger, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
     for number in range(3):
         try:
             raise OSError(number)
@@ -129,13 +124,14 @@ def test_a_running_event_loop_reports_without_a_further_warning(
 def test_a_neighbour_that_alternates_good_messages_with_another_weight(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hearing = Hearing("north")
+    monitor = NeighbourMonitor("north")
     for number in range(1000):
-        hearing.heard("south", float(number))
-        other = RefusedError(f"south has another file of the federation: weight {number}", "file")
-        hearing.refused("south", other, ["south"])
+        monitor.accepted("south", float(number))
+        why = f"south has another file of the federation: weight {number}"
+        other = RejectedMessageError(why, "file")
+        monitor.rejected("south", other, ["south"])
     assert lines(caplog) == ["north: south has another file of the federation: weight 0"]
-    assert hearing.refusals["south"]["file"] == 1000
+    assert monitor.rejections["south"]["file"] == 1000
 
 
 def test_strangers_from_many_addresses_do_not_silence_warnings_of_links(

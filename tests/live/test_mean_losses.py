@@ -16,12 +16,13 @@ from rich.console import Console
 import fedbandits as fb
 from fedbandits.cli.live_tables import losses_table
 from fedbandits.live import Agent, Federation, MemoryStore, read_journal
-from fedbandits.live.agent.responses import Responses
-from fedbandits.live.agent.status import MeanLosses
-from fedbandits.live.protocol.loss_sums import LossSums
+from fedbandits.live.protocol.loss_sums import LossSums, MeanLosses
+from fedbandits.live.protocol.noisy_bits import NoisyBits
 from fedbandits.live.protocol.observations import ConflictingObservationError
 from fedbandits.live.protocol.records import StateRecord
 from fedbandits.live.service.metrics import Metrics
+
+from .members import virtually
 
 ARMS = ("tea", "coffee", "cocoa")
 HOUR, DAY, WEEK = 3600.0, 86_400.0, 7 * 86_400.0
@@ -39,7 +40,7 @@ def losses_of(agent: Agent) -> MeanLosses:
 
 
 def test_windows_hold_the_current_period_and_the_one_before() -> None:
-    """Against a list of all losses, over five weeks of irregular observations."""
+    """Compared with a list of all losses, over five weeks of irregular observations."""
     luck = random.Random(0)
     sums = LossSums(3)
     seen: list[tuple[float, int, float]] = []
@@ -71,7 +72,7 @@ def check(sums: LossSums, seen: list[tuple[float, int, float]], now: float) -> N
         np.testing.assert_allclose(totals, expected, atol=1e-9)
 
 
-def test_a_clock_that_was_ahead_stops_no_window() -> None:
+def test_a_clock_that_was_ahead_does_not_stop_a_window() -> None:
     sums = LossSums(1)
     sums.add(0, {0: 0.5}, MONDAY + 100 * WEEK)
     sums = LossSums(1, sums.record())
@@ -102,8 +103,8 @@ def play(agent: Agent, losses: dict[str, list[float]], **how: Any) -> Any:
 LOSSES = {"tea": [0.25, 0.5], "cocoa": [0.0, 1.0, 1.0, 1.0]}
 
 
-def test_what_an_agent_shows_survives_a_restart(tmp_path: Path) -> None:
-    """It is in the commit that acknowledges the observation."""
+def test_mean_losses_survive_a_restart(tmp_path: Path) -> None:
+    """The commit that acknowledges an observation also saves its loss."""
     path = tmp_path / "shop.db"
 
     async def work() -> tuple[MeanLosses, MeanLosses]:
@@ -117,7 +118,7 @@ def test_what_an_agent_shows_survives_a_restart(tmp_path: Path) -> None:
             first = losses_of(agent)
             ticket = await agent.choose(allowed=["tea"])
             await agent.observe(ticket, 0.75)
-            await agent.observe(ticket, 0.75)  # the same again
+            await agent.observe(ticket, 0.75)  # repeated
             with pytest.raises(ConflictingObservationError):
                 await agent.observe(ticket, 0.5)
         async with agent:
@@ -134,44 +135,37 @@ def test_what_an_agent_shows_survives_a_restart(tmp_path: Path) -> None:
     assert last.windows["all"].since == first.windows["all"].since
 
 
-def test_losses_are_in_the_units_of_the_application() -> None:
-    async def work() -> MeanLosses:
-        async with Agent("agent1", federation(), MemoryStore(), low=1, high=5) as agent:
-            for reward in (5, 4, 4, 3):
-                await agent.observe(await agent.choose(allowed=["tea"]), reward=reward)
-            return losses_of(agent)
-
-    found = asyncio.run(work())
-    assert found.rewards
-    assert (found.low, found.high) == (1, 5)
-    assert (found.windows["all"].reward, found.windows["all"].loss) == (4, 2)
-    assert found.windows["day"].arm_loss == (2, None, None)
+@virtually
+async def test_losses_are_in_the_units_of_the_application() -> None:
+    async with Agent("agent1", federation(), MemoryStore(), low=1, high=5) as agent:
+        for reward in (5, 4, 4, 3):
+            await agent.observe(await agent.choose(allowed=["tea"]), reward=reward)
+        losses = losses_of(agent)
+    assert losses.rewards
+    assert (losses.low, losses.high) == (1, 5)
+    assert (losses.windows["all"].reward, losses.windows["all"].loss) == (4, 2)
+    assert losses.windows["day"].arm_loss == (2, None, None)
 
 
-def test_the_losses_of_all_arms_are_known_with_full_information() -> None:
-    async def work() -> tuple[str, MeanLosses]:
-        hedge = federation(algorithm=fb.FedHedge())
-        async with Agent("agent1", hedge, MemoryStore()) as agent:
-            ticket = await agent.choose(allowed=["tea", "cocoa"])
-            await agent.observe(ticket, {"tea": 0.25, "cocoa": 0.75})
-            return ticket.arm, losses_of(agent)
-
-    arm, found = asyncio.run(work())
-    window = found.windows["all"]
-    assert (window.observed, window.loss) == (1, 0.25 if arm == "tea" else 0.75)
+@virtually
+async def test_full_information_counts_the_losses_of_all_arms() -> None:
+    hedge = federation(algorithm=fb.FedHedge())
+    async with Agent("agent1", hedge, MemoryStore()) as agent:
+        ticket = await agent.choose(allowed=["tea", "cocoa"])
+        await agent.observe(ticket, {"tea": 0.25, "cocoa": 0.75})
+        window = losses_of(agent).windows["all"]
+    assert (window.observed, window.loss) == (1, 0.25 if ticket.arm == "tea" else 0.75)
     assert (window.arm_observed, window.arm_loss) == ((1, 0, 1), (0.25, None, 0.75))
 
 
-def test_what_is_charged_was_not_observed() -> None:
-    async def work() -> tuple[int, MeanLosses | None]:
-        late = federation(expire_after=0.01, expired_loss=1.0)
-        async with Agent("agent1", late, MemoryStore()) as agent:
-            await agent.choose()
-            await asyncio.sleep(0.02)
-            await agent.choose()
-            return agent.expired, agent.status().losses
-
-    assert asyncio.run(work()) == (1, None)
+@virtually
+async def test_charged_losses_are_not_observations() -> None:
+    late = federation(expire_after=1.0, expired_loss=1.0)
+    async with Agent("agent1", late, MemoryStore()) as agent:
+        await agent.choose()
+        await asyncio.sleep(2.0)
+        await agent.choose()
+        assert (agent.expired, agent.status().losses) == (1, None)
 
 
 def test_with_epsilon_only_noisy_bits_are_summed() -> None:
@@ -179,7 +173,7 @@ def test_with_epsilon_only_noisy_bits_are_summed() -> None:
 
     async def work() -> tuple[MemoryStore, MeanLosses, str]:
         store, luck = MemoryStore(), random.Random(3)
-        bits = Responses(1.0, drawn=luck.getrandbits)
+        bits = NoisyBits(1.0, draw=luck.getrandbits)
         async with Agent("agent1", federation(), store, epsilon=bits, high=10) as agent:
             for _ in range(2000):
                 await agent.observe(await agent.choose(allowed=["tea"]), 5.0)
@@ -203,7 +197,7 @@ def test_with_epsilon_only_noisy_bits_are_summed() -> None:
     assert "fedbandits_arm_loss" not in metrics
 
 
-def test_metrics_are_sums_from_which_rates_come(tmp_path: Path) -> None:
+def test_metrics_are_sums_that_survive_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
 
     async def text() -> str:
@@ -257,13 +251,10 @@ def test_the_command_shows_means_by_arm_and_window() -> None:
     assert "±" in private
 
 
-def test_the_state_of_an_older_journal_has_no_losses() -> None:
+def test_older_journals_and_agents_have_no_losses() -> None:
     state = msgspec.to_builtins(StateRecord(1, 1, 0, {}, {}, {}))
     del state["losses"]
     older = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=StateRecord)
     assert older.losses is None
-
-
-def test_an_older_agent_shows_none() -> None:
     assert losses_table({"losses": None}) is None
     assert losses_table({}) is None

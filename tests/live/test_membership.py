@@ -1,4 +1,4 @@
-"""An operator puts members into a federation's file and takes them out."""
+"""An operator adds members to a federation's file and removes them."""
 
 from __future__ import annotations
 
@@ -32,26 +32,15 @@ centre = "centre.example:7447"
 name = "metropolis"
 """
 
-JOINED = """\
-# Our shops, since spring.
-version = 4   # see the wiki
-arms = ["tea", "coffee"]
-members = ["north", "centre", "south", "west"] # from the north down
-links = [
-    ["north", "centre"],  # by the river
-    ["centre", "south"],
-    ["west", "north"],
-    ["west", "south"],
-]
-
-[addresses]
-north = "north.example:7447"   # behind the firewall
-centre = "centre.example:7447"
-west = "west.example:7447"
-
-[gossip] # as agreed
-name = "metropolis"
-"""
+JOINED = (
+    FILE.replace("version = 3", "version = 4")
+    .replace('"south"] #', '"south", "west"] #')
+    .replace(
+        '["centre", "south"],\n',
+        '["centre", "south"],\n    ["west", "north"],\n    ["west", "south"],\n',
+    )
+    .replace("\n\n[gossip]", '\nwest = "west.example:7447"\n\n[gossip]')
+)
 
 
 @pytest.fixture
@@ -114,7 +103,7 @@ def test_a_version_is_a_whole_number(file: Path, version: str) -> None:
         ("west", ["nort"], None, r"no member 'nort'.*north.*centre"),
         ("west", ["north", "west"], None, "no member 'west'"),
         ("west", ["north", "north"], None, "west and north appears twice"),
-        ("west", [], None, "would hear nobody.*--link north"),
+        ("west", [], None, "would have no neighbours.*--link north"),
         ("we st", ["north"], None, "member 'we st': a member's name"),
         ("", ["north"], None, "member names must be texts"),
         ("../west", ["north"], None, "member '../west': a member's name"),
@@ -131,7 +120,9 @@ def test_who_cannot_join(
 
 
 def test_nobody_is_cut_off(file: Path) -> None:
-    with pytest.raises(ConfigError, match=r"without centre no way leads from north to south; link"):
+    with pytest.raises(
+        ConfigError, match=r"without centre no path leads from north to south; link"
+    ):
         leave(file, "centre")
     with pytest.raises(ConfigError, match=r"no member 'nort'.*north"):
         leave(file, "nort")
@@ -145,9 +136,9 @@ def test_a_network_by_its_name_is_written_out_first(tmp_path: Path) -> None:
     file = tmp_path / "federation.toml"
     text = 'arms = ["a", "b"]\n\n[network]\nname = "ring"\nagents = 3\n'
     file.write_text(text)
-    with pytest.raises(ConfigError, match="has no place for one member more or less") as found:
+    with pytest.raises(ConfigError, match="cannot gain or lose a member") as found:
         join(file, "west", ["agent1"])
-    with pytest.raises(ConfigError, match="has no place"):
+    with pytest.raises(ConfigError, match="cannot gain"):
         leave(file, "agent1")
     assert file.read_text() == text
     # What it says to write is the same federation.
@@ -165,7 +156,7 @@ def test_keys_are_for_members(file: Path) -> None:
         done = call("keys", file, "--out", file.parent / "keys", option, "nort")
         assert done.exit_code == 2
         assert "no member 'nort'; did you mean 'north'?" in done.stderr
-        assert "There are north, centre, south" in done.stderr
+        assert "The members are north, centre, south" in done.stderr
     assert not (file.parent / "keys").exists()
 
 
@@ -205,4 +196,4 @@ def test_the_commands_say_what_comes_next(file: Path) -> None:
     assert "stop the agent of west" in done.output
     done = call("leave", file, "centre")
     assert done.exit_code != 0
-    assert "no way leads from north to south" in done.output
+    assert "no path leads from north to south" in done.output

@@ -1,4 +1,4 @@
-"""Messages that are not of this game are refused before anything is touched."""
+"""Messages that do not belong to the game are rejected without any effect."""
 
 from __future__ import annotations
 
@@ -12,123 +12,123 @@ from hypothesis import strategies as st
 
 import fedbandits as fb
 from fedbandits.live import Federation
-from fedbandits.live.protocol.messages import VERSION, RefusedError, Report, Terms, encode, packed
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.messages import (
+    VERSION,
+    EdgeTerms,
+    RejectedMessageError,
+    ReportMessage,
+    encode,
+    packed,
+)
 
 from .members import exchange, member, members
 
 PAIR = Federation(("tea", "coffee"), fb.networks.path(2), algorithm=fb.GossipUCB())
 
-TERMS = Terms(0.5)
+TERMS = EdgeTerms(0.5)
 
 
 def values(theta: list[float]) -> dict[str, bytes]:
     return packed({"theta": np.array(theta, float), "n_most": np.ones(2)})
 
 
-def report(**other: Any) -> Report:
-    """A report as agent2 might send it."""
-    sent = Report(VERSION, member(PAIR).form.game, 5, 0, 0, TERMS, values([0, 0]))
-    return msgspec.structs.replace(sent, **other)
+def report(**other: Any) -> ReportMessage:
+    """Return a report as the neighbour may send it, with these fields changed."""
+    game = member(PAIR).ledger.form.game
+    return msgspec.structs.replace(
+        ReportMessage(VERSION, game, 5, 0, 0, TERMS, values([0, 0])), **other
+    )
 
 
-def owner() -> Any:
-    """The end of the edge that takes reports, past its first rounds."""
-    everyone = members(PAIR)
-    [name] = [name for name, one in everyone.items() if not one.ledger.reports()]
-    one = everyone[name]
+def past_first_rounds(*, owner: bool) -> tuple[AgentCore, str]:
+    """Return one end of the edge, past its first rounds, and the name of the other."""
+    [one] = [each for each in members(PAIR).values() if bool(each.ledger.reports()) != owner]
     for _ in range(2):
         one.observe(one.choose(0.0).id, 0.5, 0.0)
-    return one
-
-
-def sender(one: Any) -> str:
     [neighbour] = one.ledger.edges
-    return str(neighbour)
+    return one, neighbour
 
 
-def test_a_good_one_is_answered() -> None:
-    one = owner()
-    [(to, _)] = one.receive(sender(one), encode(report()))
-    assert to == sender(one)
+def test_a_valid_report_is_answered() -> None:
+    one, neighbour = past_first_rounds(owner=True)
+    [(to, _)] = one.receive(neighbour, encode(report()))
+    assert to == neighbour
 
 
 @pytest.mark.parametrize(
     ("payload", "why"),
     [
-        (b"", "no message"),
-        (b"\x00" * 40, "no message"),
-        (b"\xc1", "no message"),
-        (encode(report()).replace(b"theta", b"th\xffta"), "no message"),
+        (b"", "not a message"),
+        (b"\x00" * 40, "not a message"),
+        (b"\xc1", "not a message"),
+        (encode(report()).replace(b"theta", b"th\xffta"), "not a message"),
         (b"x" * 10_000, "10,000 bytes"),
         (encode(report(version=1)), "protocol 1"),
         (encode(report(game=b"12345678")), "another game"),
-        (encode(report(terms=Terms(0.4))), "another file.*weight 0.4 there and 0.5 here"),
-        (encode(report(terms=Terms(0.5, 9.0))), "another file.*limit 9 there and none here"),
-        (encode(report(terms=Terms(np.nan))), "another file"),
-        (encode(report(terms=Terms(-0.5))), "another file"),
-        (encode(report(values={})), "where"),
+        (encode(report(terms=EdgeTerms(0.4))), "another file.*weight 0.4 there and 0.5 here"),
+        (encode(report(terms=EdgeTerms(0.5, 9.0))), "another file.*limit 9 there and none here"),
+        (encode(report(terms=EdgeTerms(np.nan))), "another file"),
+        (encode(report(terms=EdgeTerms(-0.5))), "another file"),
+        (encode(report(values={})), "are expected"),
         (encode(report(values=values([0, 0, 0]))), "24 bytes"),
-        (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "where"),
+        (encode(report(values=packed({"theta": np.zeros(2), "n": np.zeros(2)}))), "are expected"),
         (encode(report(values=values([0, np.nan]))), "which no honest agent sends"),
         (encode(report(values=values([np.inf, -np.inf]))), "which no honest agent sends"),
         (encode(report(values=values([0, -1e16]))), "which no honest agent sends"),
-        (encode(report(other=2**62 + 1)), "100 years ahead of the clock"),
+        (encode(report(receiver_incarnation=2**62 + 1)), "100 years ahead of the clock"),
         (encode(report(sequence=7)), "flow 7 of .* cannot follow on flow 0"),
     ],
 )  # fmt: skip
-def test_others_are_refused_and_change_nothing(payload: bytes, why: str) -> None:
-    one = owner()
-    before, flow = one.ledger.values, one.ledger.edges[sender(one)].flow
-    with pytest.raises(RefusedError, match=why):
-        one.receive(sender(one), payload)
+def test_invalid_messages_are_rejected_and_change_nothing(payload: bytes, why: str) -> None:
+    one, neighbour = past_first_rounds(owner=True)
+    before, flow = one.ledger.values, one.ledger.edges[neighbour].flow
+    with pytest.raises(RejectedMessageError, match=why):
+        one.receive(neighbour, payload)
     assert (one.ledger.values["theta"] == before["theta"]).all()
-    assert (one.ledger.edges[sender(one)].flow["theta"] == flow["theta"]).all()
+    assert (one.ledger.edges[neighbour].flow["theta"] == flow["theta"]).all()
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_other_versions_are_told_apart_whatever_they_look_like(version: int) -> None:
-    """Version 1 had no terms, and who knows what a later one has."""
-    sent = ["report", version, member(PAIR).form.game, 5, 0, 0, values([0, 0]), False]
-    with pytest.raises(RefusedError, match=f"protocol {version}, and this is") as refused:
-        owner().receive(sender(owner()), msgspec.msgpack.encode(sent))
-    assert refused.value.reason == "protocol"
+def test_other_versions_are_recognised_whatever_their_content(version: int) -> None:
+    """Version 1 had no terms, and a later one may have anything."""
+    game = member(PAIR).ledger.form.game
+    sent = ["report", version, game, 5, 0, 0, values([0, 0]), False]
+    one, neighbour = past_first_rounds(owner=True)
+    with pytest.raises(RejectedMessageError, match=f"protocol {version}, and this is") as error:
+        one.receive(neighbour, msgspec.msgpack.encode(sent))
+    assert error.value.reason == "protocol"
 
 
-def test_lists_in_lists_in_lists_are_refused() -> None:
+def test_nested_lists_are_rejected() -> None:
     """As deep as Python's stack; an error of another kind would fill the log."""
-    arms = [f"arm{i}" for i in range(1000)]
-    one = member(Federation(arms, fb.networks.path(2)))
-    sent = bytearray(encode(report(game=one.form.game)))
+    one = member(Federation([f"arm{i}" for i in range(1000)], fb.networks.path(2)))
+    sent = bytearray(encode(report(game=one.ledger.form.game)))
     sent[0] += 1  # one element more
-    with pytest.raises(RefusedError, match="no message"):
-        one.receive(sender(one), bytes(sent) + b"\x91" * 8000 + b"\xc0")
+    with pytest.raises(RejectedMessageError, match="not a message"):
+        one.receive(next(iter(one.ledger.edges)), bytes(sent) + b"\x91" * 8000 + b"\xc0")
 
 
-def test_strangers_are_refused() -> None:
-    with pytest.raises(RefusedError, match="'eve' is no neighbour"):
-        owner().receive("eve", encode(report()))
-
-
-def test_a_report_to_who_does_not_own_the_edge_is_refused() -> None:
-    everyone = members(PAIR)
-    [one] = [one for one in everyone.values() if one.ledger.reports()]
-    for _ in range(2):
-        one.observe(one.choose(0.0).id, 0.5, 0.0)
-    with pytest.raises(RefusedError, match="runs the other way"):
-        one.receive(sender(one), encode(report()))
+def test_strangers_and_reports_to_an_end_that_is_not_the_owner_are_rejected() -> None:
+    one, _ = past_first_rounds(owner=True)
+    with pytest.raises(RejectedMessageError, match="'eve' is not a neighbour"):
+        one.receive("eve", encode(report()))
+    one, neighbour = past_first_rounds(owner=False)
+    with pytest.raises(RejectedMessageError, match="runs the other way"):
+        one.receive(neighbour, encode(report()))
 
 
 @given(st.binary(max_size=300))
-def test_noise_is_refused(payload: bytes) -> None:
-    one = owner()
-    with pytest.raises(RefusedError):
-        one.receive(sender(one), payload)
+def test_noise_is_rejected(payload: bytes) -> None:
+    one, neighbour = past_first_rounds(owner=True)
+    with pytest.raises(RejectedMessageError):
+        one.receive(neighbour, payload)
 
 
 @pytest.mark.parametrize("algorithm", [fb.FedExp3(), fb.GossipUCB()])
 @pytest.mark.parametrize("arms", [2, 300])
 def test_messages_stay_below_the_limit(algorithm: Any, arms: int) -> None:
-    """Whatever numbers they hold, also those of the largest incarnations."""
+    """Also with the largest incarnations."""
     names = [f"arm{i}" for i in range(arms)]
     pair = Federation(names, fb.networks.path(2), algorithm=algorithm)
     newest = 2**62 - 1
@@ -139,5 +139,5 @@ def test_messages_stay_below_the_limit(algorithm: Any, arms: int) -> None:
         exchange(everyone)
     for one in everyone.values():
         for neighbour in one.ledger.edges:
-            sent = encode(one.ledger.state(neighbour))
-            assert len(sent) + 16 <= one.form.most_bytes
+            sent = encode(one.ledger.message_to(neighbour))
+            assert len(sent) + 16 <= one.ledger.form.most_bytes

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 import fedbandits as fb
 from fedbandits.cli.commands import app
 from fedbandits.config.experiment import ConfigError
-from fedbandits.live.operations.local_cluster import demo_losses, sites_written
+from fedbandits.live.federation.demo import demo_losses
+from fedbandits.live.operations.local_cluster import write_sites
 from fedbandits.live.operations.site import read_site
 from tests.own_things import LEADER, forgotten, own_folder
 
@@ -111,7 +112,7 @@ def test_commands_that_are_allowed_to_import_it(
 
 def test_a_demonstration_allows_it_to_its_members(file: Path, tmp_path: Path) -> None:
     shops = fb.live.Federation.read(file, allow_modules=ALLOWED)
-    with sites_written(shops, file, tmp_path, ALLOWED):
+    with write_sites(shops, file, tmp_path, ALLOWED):
         site = read_site(tmp_path / "north.toml")
     assert type(site.part.algorithm).__name__ == "FedLeader"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
-from fedbandits.privacy import Reconstruction, reconstruct
+from fedbandits.privacy.reconstruction import Reconstruction, reconstruct
 from fedbandits.results.trajectory import Trajectory
 
 SENDERS = [fb.FedExp3, fb.AcceleratedFedExp3, fb.GossipUCB, fb.FedFTRL, fb.Exp3Coop, fb.DelayedFTRL]
@@ -52,13 +52,12 @@ def test_the_attack_uses_what_the_attacker_sees_and_nothing_else(kind: type) -> 
     Floods are told on, and seen within their reach: FedFTRL's reach everyone.
     """
     run = played(kind(), fb.networks.path(12))
-    lied = run.dataset.copy(deep=True)
-    for name in lied.data_vars:
-        if str(name).startswith("message_"):
-            lied[name][:, :, [0, 11]] = 7.0
-    lied["action"][:] = 0
-    lied["loss"][:] = 0.5
-    other = dataclasses.replace(run, dataset=lied)
+    messages = {name: sent.copy() for name, sent in run.messages.items()}
+    for sent in messages.values():
+        sent[:, :, [0, 11]] = 7.0
+    other = dataclasses.replace(
+        run, messages=messages, action=0 * run.action, losses=np.full_like(run.losses, 0.5)
+    )
     mine, its = (reconstruct(each, 5, 6) for each in (run, other))
     np.testing.assert_array_equal(mine.arm, its.arm)
     np.testing.assert_array_equal(mine.loss, its.loss)
@@ -71,6 +70,7 @@ def test_on_a_ring_it_is_the_arm_with_the_largest_estimate_times_its_chance() ->
     found = reconstruct(run, 0, 1)
     assert found.unseen == 1
     z, p = (run.dataset[name].to_numpy() for name in ("message_z", "distribution"))
+    assert run.gossip is not None
     W = run.gossip.matrix.toarray()
     left = z[1:, :, 1] - W[0, 1] * z[:-1, :, 0] - (1 - W[0, 1]) * z[:-1, :, 1]
     arm = (left * p[:-1, :, 1]).argmax(axis=-1)

@@ -12,10 +12,9 @@ import pytest
 import fedbandits as fb
 from fedbandits.config.document import load_config
 from fedbandits.config.experiment import ConfigError
-from fedbandits.engine.executors.chunk import compilations
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
+from fedbandits.engine.executors.program import compilations
 from fedbandits.sweeps.plan import make_plan
+from tests.engine.simulations import simulate_draws, simulate_each
 from tests.instances import SMALL_CONFIG
 from tests.sweeps.small_sweep import call
 
@@ -162,14 +161,16 @@ def written(folder: Path, text: str = PRIVATE) -> Path:
 def test_a_file_says_epsilon(tmp_path: Path) -> None:
     path = written(tmp_path)
     experiment = load_config(path)
-    assert experiment.privacy == ONE
-    assert experiment.configuration()["privacy"]["epsilon"] == 1.0
-    assert load_config(path, ["privacy.epsilon=0.5"]).privacy != ONE
+    assert experiment.simulation.conditions == (ONE,)
+    assert experiment.simulation.describe()["privacy"]["epsilon"] == 1.0
+    assert load_config(path, ["privacy.epsilon=0.5"]).simulation.conditions != (ONE,)
     (tmp_path / "plain").mkdir()
     plain = load_config(written(tmp_path / "plain", SMALL_CONFIG), [])
-    assert plain.privacy is None
-    assert "privacy" not in plain.configuration()
-    assert load_config(tmp_path / "plain/small.toml", ["privacy.epsilon=1"]).privacy == ONE
+    assert plain.simulation.conditions == ()
+    assert "privacy" not in plain.simulation.describe()
+    assert load_config(
+        tmp_path / "plain/small.toml", ["privacy.epsilon=1"]
+    ).simulation.conditions == (ONE,)
 
 
 @pytest.mark.parametrize(

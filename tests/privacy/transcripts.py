@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import fedbandits as fb
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.privacy import RandomisedResponse
+from fedbandits.privacy.response import RandomisedResponse
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import fedbandits as fb
 from fedbandits.config.catalogue import catalogue
 from fedbandits.config.document import load_config
-from fedbandits.engine.executors.chunk import _first_invalid, compilations
+from fedbandits.engine.executors.program import compilations
+from fedbandits.engine.stages.losses import _first_invalid
 from fedbandits.engine.trajectory import trajectory
 from tests.oracles.watching import WATCHERS
 
@@ -83,7 +84,7 @@ def test_a_problem_that_watches_stands_in_a_file(tmp_path: Path) -> None:
         keys = "\n".join(f"{share} = 0.25" for share in shares)
         path = tmp_path / f"{name}.toml"
         path.write_text(f'[problem]\nname = "{name}"\n{inside}\n{keys}\n[algorithm]\nname = "Exp3"')
-        problem: Any = load_config(path).problem
+        problem: Any = load_config(path).simulation.problem
         assert [getattr(problem, share) for share in shares] == [0.25] * len(shares)
         assert (problem.agents, problem.arms, problem.horizon) == (3, 2, 20)
         described = problem.describe()
@@ -110,7 +111,7 @@ def test_strengths_compile_once() -> None:
 @pytest.mark.parametrize("name", SHARES)
 def test_what_cannot_be_watched_over(name: str) -> None:
     make = getattr(fb.problems, name)
-    with pytest.raises(TypeError, match=f"{name} takes the losses as they would be"):
+    with pytest.raises(TypeError, match=f"{name} takes the losses of an oblivious"):
         make(3)
     with pytest.raises(ValueError, match="watches already"):
         make(make(BASE))
@@ -133,7 +134,7 @@ def test_no_losses_without_arms() -> None:
 
 
 def test_live_agents_have_no_round_in_common() -> None:
-    from fedbandits.live.operations.local_cluster import demo_losses
+    from fedbandits.live.federation.demo import demo_losses
 
     federation = fb.live.Federation(["tea", "coffee", "cocoa"], fb.networks.ring(AGENTS))
     with pytest.raises(ValueError, match=r"no round in common; play it with fb\.simulate"):

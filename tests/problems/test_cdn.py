@@ -73,7 +73,7 @@ def test_a_configuration_can_name_it(tmp_path: Path) -> None:
         '[problem]\nname = "cdn"\n[network]\nname = "grid"\nrows = 4\ncols = 4\n'
         '[gossip]\nname = "metropolis"\n[algorithm]\nname = "FedExp3"\n'
     )
-    problem = config.load_config(file).problem
+    problem = config.load_config(file).simulation.problem
     assert problem.describe() == PROBLEM.describe()
 
 

@@ -213,7 +213,7 @@ def test_a_configuration_names_the_clock(tmp_path: Path) -> None:
         load_config(config)
     with pytest.raises(ConfigError, match="clock must be 'utc' or 'local', not 'berlin'"):
         load_config(config, ["problem.clock=berlin"])
-    assert load_config(config, ["problem.clock=local"]).problem.horizon == 40
+    assert load_config(config, ["problem.clock=local"]).simulation.problem.horizon == 40
 
 
 def lines(path: Path, *lines: str) -> Path:

@@ -341,12 +341,12 @@ def test_a_configuration_reaches_all_of_it(tmp_path: Path) -> None:
     sales().drop(index=3).to_csv(tmp_path / "sales.csv.gz", index=False)
     (tmp_path / "sales.toml").write_text(CONFIG)
     expected = make(sales().drop(index=3), missing=10)
-    assert losses(load_config(tmp_path / "sales.toml").problem) == losses(expected)
+    assert losses(load_config(tmp_path / "sales.toml").simulation.problem) == losses(expected)
     other = load_config(
         tmp_path / "sales.toml",
         ["problem.columns.reward=weather", "problem.columns.reward=revenue"],
     )
-    assert losses(other.problem) == losses(expected)
+    assert losses(other.simulation.problem) == losses(expected)
     with pytest.raises(ValueError, match=re.escape("[problem] with --set problem.columns.arm=x: ")):
         load_config(tmp_path / "sales.toml", ["problem.columns.arm=x"])
 

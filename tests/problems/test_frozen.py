@@ -14,7 +14,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.engine.checks.purity import check_called
-from fedbandits.engine.preparation import prepare
+from tests.engine.simulations import prepare
 
 rng = np.random.default_rng(0)
 counter = itertools.count()

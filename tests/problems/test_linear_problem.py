@@ -80,7 +80,7 @@ def test_it_is_a_function_of_seed_and_round() -> None:
     [
         ({"dimension": 1}, "dimension must be a whole number of at least 2, not 1"),
         ({"common": 1.5}, r"common must be in \[0, 1\]"),
-        ({"period": 0}, "period must be a finite number of rounds above 0, not 0"),
+        ({"period": 0}, "period must be in \\(0, inf\\), not 0"),
         ({"features": [[1.0], [2.0]]}, r"shape \(2, 1\); expected \(arms, d - 1\) = \(3, d - 1\)"),
         ({"features": [[1.0], [2.0], [np.nan]]}, "finite, but at arm 2 feature 0 is not"),
         ({"features": [[0.0], [0.0], [0.0]]}, "features are all 0"),

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from fedbandits.data import Ratings, embedded, read_release
 from fedbandits.data import releases as module
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "movielens"
-
 ROWS = [(1, 10, 4.0, 978300760), (1, 20, 0.5, 978302109), (7, 10, 5.0, 978301968)]
 TITLES = {
     10: ("Misérables, Les: Part II (1995)", "Drama|War"),
@@ -165,30 +163,6 @@ def test_the_embedded_release() -> None:
     licence = embedded().with_name("ml-latest-small-2016-10.LICENSE.txt").read_bytes()
     with zipfile.ZipFile(embedded()) as archive:
         assert archive.read("ml-latest-small/README.txt") == licence
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("folder", "count"),
-    [
-        ("ml-latest-small-2016-10", 100_004),
-        ("ml-latest-small-2018-09", 100_836),
-        ("ml-latest-small-2015-08", 100_234),
-        ("ml-latest-2023-head", 206_585),
-        ("ml-32m-head", 100_000),
-    ],
-)
-def test_releases_as_published(folder: str, count: int, tmp_path: Path) -> None:
-    place = SHARED / folder
-    if not place.is_dir():
-        pytest.skip("the release is not here")
-    if folder == "ml-32m-head":
-        (tmp_path / "ratings.csv").symlink_to(place / "ratings_100k.csv")
-        (tmp_path / "movies.csv").symlink_to(place / "movies.csv")
-        place = tmp_path
-    ratings = read_release(place)
-    assert ratings.user.size == count
-    assert set(np.unique(ratings.movie).tolist()) == set(ratings.genres)
 
 
 numbers = st.integers(0, 2**31 - 1)

@@ -230,7 +230,7 @@ def test_of_each_draw_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     again = found.regret_against(changes=3, problem=PROBLEM)
     np.testing.assert_allclose(again.dataset["regret"], moving.dataset["regret"], atol=1e-9)
     # A third of what is needed: of one draw enough, of three not.
-    monkeypatch.setattr("fedbandits.engine.over_draws.MOST_ROUND_LOSSES", 620 * 3 * 3 - 1)
+    monkeypatch.setattr("fedbandits.engine.draws.MOST_ROUND_LOSSES", 620 * 3 * 3 - 1)
     light = fb.simulate(PROBLEM, fb.Exp3(), runs=2, draws=3)
     assert "round_loss" not in light.dataset
     assert light.dataset.identical(found.dataset.drop_vars("round_loss"))

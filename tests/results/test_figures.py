@@ -16,10 +16,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import fedbandits as fb
-from fedbandits.experiments import figure1, figure2, horizons, leaderboard, linear, suite, theory
-from fedbandits.experiments.leaderboard import AS_IT_COMES, TUNED, Entry
-from fedbandits.experiments.suite import AUTHORS, BEST, DEFAULT, Case
+from fedbandits.paper import figure1, figure2, theory
 from fedbandits.results.plots import figure_of
+from studies import horizons, leaderboard, linear, suite
+from studies.entries import Entry
+from studies.leaderboard import DEFAULT as PLAIN
+from studies.leaderboard import TUNED
+from studies.suite import AUTHORS, BEST, DEFAULT, Case
 from tests.figures import check_figure
 from tests.instances import hand_made
 
@@ -182,7 +185,7 @@ def board() -> Figure:
         [
             Entry(name, setting, "1 paper", "grid", np.full((2, 2), regret), uniform)
             for name, regret in (("LinearBlockGossip", 3.0), ("FedExp3", 1.0), ("Uniform", 10.0))
-            for setting in (AS_IT_COMES, TUNED)
+            for setting in (PLAIN, TUNED)
         ]
     )
 

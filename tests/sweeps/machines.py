@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import ExitStack
 
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.operations.local_cluster import reserved_ports
 
 
 class Process:
@@ -46,7 +46,7 @@ class Cluster:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        [port] = stack.enter_context(held_ports(1))
+        [port] = stack.enter_context(reserved_ports(1))
         self._port = str(port)
         self.address = f"tcp://127.0.0.1:{self._port}"
 

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 import fedbandits as fb
-from fedbandits.engine import several_algorithms
+from fedbandits.engine import play as engine
 from fedbandits.sweeps.plan import Plan
 from fedbandits.sweeps.run import run_sweep
 from tests.sweeps.small_sweep import COMMAND, call, cells, status_of
 
 
 def fails_at(rate: float) -> Callable[..., list[fb.Result]]:
-    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
-        if any(algorithm.learning_rate.value == rate for algorithm in algorithms):
+    def play(simulations: Any, options: Any) -> Any:
+        if any(each.algorithm.learning_rate.value == rate for each in simulations):
             raise ValueError(f"no luck\nwith {rate}")
-        return original(problem, algorithms, *args, **kwargs)
+        return original(simulations, options)
 
-    original = several_algorithms.simulate_each
-    return simulate_each
+    original = engine.play
+    return play
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_one_failing_cell_stops_no_other(
     file: Path, plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(several_algorithms, "simulate_each", fails_at(0.3))
+        patched.setattr(engine, "play", fails_at(0.3))
         done = call("run", file, "--out", tmp_path)
     assert done.exit_code == 1
     assert "2 cells failed; the same command tries again\n" in done.stderr
@@ -55,15 +55,15 @@ def test_one_failing_cell_stops_no_other(
 def test_a_batch_that_fails_once_is_played_as_ever(
     plan: Plan, tmp_path: Path, undisturbed: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, sizes = several_algorithms.simulate_each, []
+    original, sizes = engine.play, []
 
-    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
-        sizes.append(len(algorithms))
+    def play(simulations: Any, options: Any) -> Any:
+        sizes.append(len(simulations))
         if len(sizes) == 1:
             raise MemoryError
-        return original(problem, algorithms, *args, **kwargs)
+        return original(simulations, options)
 
-    monkeypatch.setattr(several_algorithms, "simulate_each", simulate_each)
+    monkeypatch.setattr(engine, "play", play)
     run_sweep(plan, tmp_path / "out", COMMAND)
     assert sizes == [2, 1, 1, 2, 2]
     assert cells(tmp_path / "out") == undisturbed
@@ -73,12 +73,12 @@ def test_a_batch_that_fails_once_is_played_as_ever(
 def test_a_batch_that_is_too_large_is_played_one_by_one(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = several_algorithms.simulate_each
+    original = engine.play
 
-    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
-        if len(algorithms) > 1:
+    def play(simulations: Any, options: Any) -> Any:
+        if len(simulations) > 1:
             raise MemoryError
-        return original(problem, algorithms, *args, **kwargs)
+        return original(simulations, options)
 
-    monkeypatch.setattr(several_algorithms, "simulate_each", simulate_each)
+    monkeypatch.setattr(engine, "play", play)
     assert len(run_sweep(plan, tmp_path / "out", COMMAND).done) == 4

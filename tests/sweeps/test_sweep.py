@@ -11,7 +11,7 @@ import xarray as xr
 
 import fedbandits as fb
 from fedbandits import config
-from fedbandits.engine import several_algorithms
+from fedbandits.engine import play as engine
 from fedbandits.sweeps import run, store
 from fedbandits.sweeps.plan import Plan, make_plan
 from fedbandits.sweeps.run import run_sweep
@@ -69,15 +69,15 @@ def test_what_is_missing_is_played_whole_and_written_alone(
 def test_the_same_bits_even_if_they_depend_on_the_batch(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = several_algorithms.simulate_each
+    original = engine.play
 
-    def simulate_each(problem: Any, algorithms: Any, *args: Any, **kwargs: Any) -> Any:
-        found = original(problem, algorithms, *args, **kwargs)
+    def play(simulations: Any, options: Any) -> Any:
+        found = original(simulations, options)
         for place, result in enumerate(found):
             result.dataset["regret"] += 1e-6 * (10 * len(found) + place)
         return found
 
-    monkeypatch.setattr(several_algorithms, "simulate_each", simulate_each)
+    monkeypatch.setattr(engine, "play", play)
     run_sweep(plan, tmp_path, COMMAND)
     whole = cells(tmp_path)
     for name in plan.hashes:

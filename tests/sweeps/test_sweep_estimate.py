@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fedbandits.config.experiment import ConfigError, Experiment
+from fedbandits.engine import preparation
 from fedbandits.sweeps import estimate as estimates
 from fedbandits.sweeps import store
 from fedbandits.sweeps.estimate import Cost, estimate
@@ -33,7 +34,7 @@ def test_a_time_for_every_kind_of_batch(
     played: list[int] = []
 
     def measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
-        played.append(cells[0].problem.horizon)
+        played.append(cells[0].simulation.problem.horizon)
         return Cost(10.0, 1.0, 0.5), 12
 
     monkeypatch.setattr(estimates, "_measured", measured)
@@ -71,7 +72,7 @@ def test_an_error_names_the_cell_within_a_batch(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def measured(cells: Sequence[Any]) -> tuple[Cost, int]:
-        if any(cell.algorithm.learning_rate.value == 0.3 for cell in cells):
+        if any(cell.simulation.algorithm.learning_rate.value == 0.3 for cell in cells):
             raise TypeError("no such rate")
         return Cost(10.0, 1.0, 0.5), 12
 
@@ -113,6 +114,26 @@ def test_a_dry_run_plays_a_little_and_writes_nothing(tmp_path: Path) -> None:
     assert done.stdout.startswith("about ")
     assert done.stdout.endswith("by up to 20 rounds, played now; nothing was written\n")
     assert sorted(tmp_path.iterdir()) == [single, file]
+
+
+def test_the_program_with_its_liars_and_its_noise_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of another program says nothing: liars were left out of it once."""
+    file, played = tmp_path / "sweep.toml", []
+    conditions = '[privacy]\nepsilon = 1.0\n[liars.0]\nname = "swap"\n'
+    file.write_text(SWEEP + conditions)
+    prepare = preparation.prepare
+
+    def spied(simulations: Any, *more: Any) -> Any:
+        played.append(prepare(simulations, *more))
+        return played[-1]
+
+    monkeypatch.setattr(preparation, "prepare", spied)
+    plan = make_plan(file)
+    estimates._measured(plan.workshop(plan.parcel(0)))
+    assert [each.stages.excluded for each in played] == [(0,)] * 2
+    assert all("feedback" in each.stages.hooks for each in played)
 
 
 def test_a_measurement_is_of_this_batch(tmp_path: Path) -> None:

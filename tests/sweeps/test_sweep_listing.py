@@ -231,7 +231,7 @@ def test_a_sweep_is_plotted_against_the_best_sequence(
 ) -> None:
     """All curves are of that regret, and the legend says so."""
     drawn: list[matplotlib.axes.Axes] = []
-    monkeypatch.setattr("fedbandits.cli.output_files.close_plot", drawn.append)
+    monkeypatch.setattr("fedbandits.cli.messages.close_plot", drawn.append)
     done = call("plot", switching, f"--{kind}", str(count), "--out", tmp_path / "figure.png")
     assert done.exit_code == 0, done.stderr
     [ax] = drawn

@@ -41,11 +41,11 @@ def test_what_is_shared_is_let_go_where_it_is_much(
 ) -> None:
     workshop = Workshop(str(plan.source))
     first, again = (workshop(plan.parcel(0))[0] for _ in range(2))
-    assert again.problem is first.problem
+    assert again.simulation.problem is first.simulation.problem
     monkeypatch.setattr(building, limit, value)
     small = Workshop(str(plan.source))
     first, again = (small(plan.parcel(0))[0] for _ in range(2))
-    assert again.gossip is not first.gossip
+    assert again.simulation.gossip is not first.simulation.gossip
 
 
 def test_a_file_is_read_and_its_cells_are_built_once(

@@ -15,7 +15,7 @@ import fedbandits as fb
 from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.exponential_weights import LossEstimates
 from fedbandits.common.describe import describe
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 from fedbandits.gossip.scatter import scatter
 
 STATE = LossEstimates(np.zeros(20), np.float64(36))
@@ -113,7 +113,7 @@ def test_refused_types() -> None:
     [
         (fb.schedules.power, "power(c=..., a=...)"),
         (fb.schedules.small_loss, "small_loss(c=...)"),
-        (fb.schedules.Anytime, "Anytime(c=...)"),
+        (fb.schedules.anytime, "anytime(c=...)"),
     ],
 )
 def test_a_maker_of_schedules_is_no_schedule(maker: Any, call: str) -> None:

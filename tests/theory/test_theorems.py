@@ -6,7 +6,7 @@ import pytest
 
 import fedbandits as fb
 from fedbandits.algorithms import REGISTRY
-from fedbandits.theory.theorems import THEOREMS, Run, theorem_of
+from fedbandits.theory.theorems import THEOREMS, RunFacts, theorem_of
 
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(3, 3))
 
@@ -25,16 +25,16 @@ def test_an_algorithm_declares_its_theorem(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(REGISTRY, "Mine", Mine)
     monkeypatch.setitem(REGISTRY, "FedHedge", FedHedge)
-    found = theorem_of(Run(GOSSIP, 3, 400, {"name": "Mine"}))
+    found = theorem_of(RunFacts(GOSSIP, 3, 400, {"name": "Mine"}))
     assert found is THEOREMS["doubly adversarial"]
-    assert theorem_of(Run(GOSSIP, 3, 400, {"name": "FedHedge"})) is None
-    assert theorem_of(Run(GOSSIP, 3, 400, {"name": "a user's own"})) is None
+    assert theorem_of(RunFacts(GOSSIP, 3, 400, {"name": "FedHedge"})) is None
+    assert theorem_of(RunFacts(GOSSIP, 3, 400, {"name": "a user's own"})) is None
 
 
 def test_a_theorem_may_be_about_some_runs_only() -> None:
     alone = fb.gossip.max_degree(fb.networks.path(1))
     for gossip, speaks in ((alone, True), (GOSSIP, False)):
-        found = theorem_of(Run(gossip, 3, 400, {"name": "DelayedFTRL", "hops": 2}))
+        found = theorem_of(RunFacts(gossip, 3, 400, {"name": "DelayedFTRL", "hops": 2}))
         assert (found is not None) == speaks
     for regulariser, gossip, speaks in (
         ("minimax", GOSSIP, True),
@@ -42,4 +42,4 @@ def test_a_theorem_may_be_about_some_runs_only() -> None:
         ("minimax", fb.gossip.random_edge(GOSSIP.network), False),
     ):
         algorithm = {"name": "BlockGossip", "regulariser": regulariser}
-        assert (theorem_of(Run(gossip, 3, 400, algorithm)) is not None) == speaks
+        assert (theorem_of(RunFacts(gossip, 3, 400, algorithm)) is not None) == speaks

@@ -20,4 +20,4 @@ def test_an_own_algorithm_is_tuned(tmp_path: Path) -> None:
         assert 'modules = ".."' in text
         assert 'name = "leaders:FedLeader"' in text
         written = load_config(tuned.files.config)
-        assert type(written.algorithm).__name__ == "FedLeader"
+        assert type(written.simulation.algorithm).__name__ == "FedLeader"

@@ -20,9 +20,9 @@ from fedbandits.algorithms.base import Setting
 from fedbandits.algorithms.tunable import BLOCK, EXPLORATION
 from fedbandits.arrays import Array, over_arms, played
 from fedbandits.common.describe import describe
-from fedbandits.engine import several_algorithms
-from fedbandits.engine.executors.chunk import compilations
-from fedbandits.experiments.measure import interval
+from fedbandits.common.statistics import interval
+from fedbandits.engine import play as engine
+from fedbandits.engine.executors.program import compilations
 from fedbandits.schedules import Constant, Power, anytime, power
 from fedbandits.tuning import knobs, seeds
 from tests.instances import ALGORITHMS, every_algorithm, random_losses
@@ -85,14 +85,15 @@ class Commit(fb.Algorithm[CommitState]):
 def chosen() -> tuple[tuning.Choice, int, list[dict[str, Any]]]:
     """A tuning in float64, the compilations it took, and what was asked of the engine."""
     calls: list[dict[str, Any]] = []
-    original = several_algorithms.simulate_each
+    original = engine.play
 
-    def spy(problem: Any, algorithms: Any, gossip: Any, runs: int, seed: int, **more: Any) -> Any:
-        calls.append({"losses": int(problem.seed), "agents": seed, "size": len(algorithms)})
-        return original(problem, algorithms, gossip, runs, seed, **more)
+    def spy(simulations: Any, options: Any) -> Any:
+        first, size = simulations[0], len(simulations)
+        calls.append({"losses": int(first.problem.seed), "agents": first.seed, "size": size})
+        return original(simulations, options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(several_algorithms, "simulate_each", spy)
+        patch.setattr(engine, "play", spy)
         before = compilations()
         choice = tuning.choose(
             PROBLEM, GIVEN, GOSSIP, budget=10, runs=3, seed=11, dtype="float64", progress=False
@@ -461,7 +462,7 @@ def test_a_seed_that_was_given_is_not_drawn() -> None:
 )
 def test_losses_are_drawn_anew_from_the_same_instance(problem: Any, kept: str) -> None:
     other: Any = tuning.redraw(problem, 77)
-    assert tuning.draws_losses(problem)
+    assert seeds.draws_losses(problem)
     np.testing.assert_array_equal(getattr(other, kept), getattr(problem, kept))
     assert type(other.seed) is type(problem.seed)  # so that nothing is compiled anew
     assert any((problem.losses(t) != other.losses(t)).any() for t in range(1, 10))
@@ -475,7 +476,7 @@ def test_the_problem_inside_another_is_drawn_anew() -> None:
         fb.problems.scaled(fb.problems.from_tensor(np.zeros((2, 2, 2))), 0, 2),
         fb.problems.from_function(lambda t: t, agents=1, arms=2, horizon=3),
     ):
-        assert not tuning.draws_losses(problem)
+        assert not seeds.draws_losses(problem)
         assert tuning.redraw(problem, 77) is problem
 
 

@@ -1,7 +1,7 @@
 """One file per algorithm; the contract is in `base.py`.
 
-To register one, add its line below: configurations, the command line, tuning, the leaderboard and
-the tests over every algorithm know it by that. They are listed in this order.
+To register an algorithm, add a line below. Configurations, the command line, tuning, the
+leaderboard and the tests over every algorithm then include it, in this order.
 """
 
 from .base import Algorithm, AnyAlgorithm, Leaf, Setting

@@ -1,17 +1,16 @@
-"""The algorithm contract: what one agent does, as four pure functions over an explicit state.
+"""The contract of algorithms: one agent as four pure functions of an explicit state.
 
-The same lines serve one live agent on NumPy (`[K]`), all agents (`[K, N]`) and all runs
-(`[K, R, N]`) under JAX: no Python branching on array values, no in-place writes, array functions
-taken from the array's own namespace. Arms are the first axis everywhere.
+The same code serves one live agent on NumPy (`[K]`), and all agents (`[K, N]`) and runs
+(`[K, R, N]`) under JAX. Therefore it has no Python branches on array values and no in-place writes,
+and it takes array functions from the namespace of the array. Arms are always the first axis.
 
-Parameters are fields of a frozen dataclass. The engine traces them, so changing a learning rate
-compiles nothing; mark a field that must stay a Python value with
+Parameters are fields of a frozen dataclass. The engine traces them, so a change of the learning
+rate compiles nothing. Mark a field that must stay a Python value with
 `field(metadata={"static": True})`.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -49,19 +48,20 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Leaf:
-    """One named part of a message: what it is, and how it is combined on the way.
+    """One named part of a message: what it contains, and how neighbours combine it.
 
     Attributes:
         kind: `estimate` (computed from losses), `count` (how often an arm was played) or `raw`
-            (an arm or a loss as it was). A declaration of what leaves, not a privacy guarantee:
-            neighbours can reconstruct arms and losses from estimates.
+            (an arm or a loss itself). It declares what leaves the agent and is no privacy
+            guarantee: neighbours can reconstruct arms and losses from estimates.
         combine: `average` by the gossip matrix, `Σ_u W_uv x^u`; `maximum` over the agent and its
-            neighbours in the network; or `flood`, passed on from agent to agent: what arrives in
-            round t is the sum of what everyone within `hops` hops, the agent included, sent in
-            round t - hops + 1, which is the first round it can have come from that far.
-        one_hot: at most one entry is not zero, so that its number and value are all that is sent.
-        attracts: which values make others play an arm: low ones, as losses do, or high ones. Who
-            lies about an arm must know.
+            neighbours in the network; or `flood`, passed on from agent to agent: in round t an
+            agent receives the sum over all agents within `hops` hops, itself included, of the
+            values sent in round t - hops + 1. That is the latest round that can reach it from the
+            agents `hops` hops away.
+        one_hot: at most one entry is not zero, so only its index and value are sent.
+        attracts: which values make neighbours play an arm: low ones, as losses do, or high ones.
+            Attacks need it.
     """
 
     kind: Kind
@@ -79,7 +79,7 @@ class Leaf:
 
 
 class Setting(NamedTuple):
-    """What every agent is told before round 1; nothing of the losses.
+    """Settings that every agent receives before round 1; the losses are not among them.
 
     Attributes:
         arms: number of arms, K.
@@ -95,92 +95,88 @@ class Setting(NamedTuple):
 
 
 class Algorithm(ABC, Generic[S]):
-    """What one agent does in a round: play from a distribution, send, receive, learn.
+    """The behaviour of one agent: play from a distribution, send, receive, learn.
 
     In round t the agent plays an arm from `distribution(state, t)`, sends `message(state)` to its
-    neighbours, and moves on to `update(...)`. Messages are those of the round's start, so what an
-    agent learns in a round reaches a neighbour one round later (Definition 1 of the paper).
+    neighbours, and computes its next state with `update(...)`. It sends the state of the start of
+    the round, so its observation reaches a neighbour one round later (Definition 1 of the paper).
     """
 
     feedback: ClassVar[Feedback] = "bandit"
     """`bandit`: the agent sees the loss of its arm. `full`: the losses of all arms."""
 
     leaves: ClassVar[Mapping[str, Leaf]] = {}
-    """What leaves the agent, by name. Empty: nothing does."""
+    """The parts of a message, by name; empty if the agent sends nothing."""
 
     tunable: ClassVar[Mapping[str, Tunable]] = {}
-    """The traced fields that can be tuned, and how they are searched. A budget is shared among them
-    in this order."""
+    """The traced fields that can be tuned, with their search ranges. They share a budget in this
+    order."""
 
     theorem: ClassVar[str | None] = None
-    """The upper bound that speaks of it, as `theory.theorems` calls it; None where none does."""
+    """The name in `theory.theorems` of the upper bound that applies; None if there is none."""
 
     hops: int = 1
-    """How far a leaf is flooded, where one is; a field that is static to JAX."""
+    """The distance over which leaves are flooded; a static field."""
 
     common_round: ClassVar[str | None] = None
-    """Why agents need a round in common, and cannot live apart; None where they need none."""
+    """The reason why agents need common rounds and cannot run live; None if they can."""
 
     sleeps: ClassVar[bool] = False
-    """Whether some arms may be absent in a round; `charge_absent` says what is learnt of them."""
+    """Whether arms may be absent in a round; `charge_absent` then updates their estimates."""
 
     noised: ClassVar[bool] = False
-    """Whether it adds noise of its own to what it knows: `noise_due` and `disturb` say how."""
+    """Whether it adds its own noise, in the rounds of `noise_due` by `disturb`."""
 
     guarantee: ClassVar[str | None] = None
-    """What differential privacy it has, with ε (`{epsilon}`, a field), unit and adversary; None: no
+    """Its differential privacy with ε (`{epsilon}`, a field), unit and adversary; None if it has no
     guarantee."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Answers arguments that the constructor does not take, whichever class it is from.
-
-        What is missing is left to the constructor: copies are made without arguments.
-        """
-        if args or kwargs:
-            _refuse_arguments(cls, args, kwargs)
-        return super().__new__(cls)
+    def _assign(self, **values: Any) -> None:
+        """Set fields of this frozen dataclass; for constructors."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def arms_given(self) -> int | None:
-        """K, where the algorithm was told its arms; None if it plays any number of them."""
+        """K, if its parameters fix the arms; None if it plays any number of arms."""
         return None
 
     @property
     def rounds_before_learning(self) -> int:
-        """How many rounds are played before anything seen changes what is played."""
+        """The number of rounds before an observation changes the distribution."""
         return 0
 
     def set_up(self, setting: Setting) -> Self:  # noqa: ARG002
-        """The algorithm with what it needs to know of the network and the arms filled in.
+        """Return the algorithm with parameters that depend on the network and the arms filled in.
 
-        Called once before round 1. What was given by hand stays as it is.
+        It is called once before round 1. Parameters that the user gave stay as they are.
         """
         return self
 
     def with_values(self, **values: Any) -> Self:
-        """A copy with other values of some fields, also of those its constructor does not take."""
+        """Return a copy with other values of some fields, also of fields set by `set_up`."""
         made = copy(self)
-        for name, value in values.items():
+        for name in values:
             if not hasattr(self, name):
                 raise TypeError(f"{type(self).__name__} has no field {name!r}")
-            object.__setattr__(made, name, value)
+        made._assign(**values)
         return made
 
     @abstractmethod
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> S:
-        """The state before round 1: a NamedTuple of NumPy arrays `[K, *batch]` or scalars.
+        """Return the state before round 1: a NamedTuple of NumPy arrays `[K, *batch]` or scalars.
 
         Args:
             arms: number of arms, K.
-            agents: number of agents in the network, N, which every agent knows.
-            batch: axes beside the arms: `()` for one agent, `(R, N)` in the engine.
+            agents: number of agents in the network, N.
+            batch: axes after the arms: `()` for one agent, `(R, N)` in the engine.
             dtype: of the floating point arrays.
         """
 
     def rounds_before_gossip(self, arms: int) -> int:  # noqa: ARG002
-        """How many first rounds overwrite what was received, so that no average may move yet."""
+        """Return the number of initial rounds that ignore received averages."""
         return 0
 
     def largest_estimate(self, arms: int, rounds: float) -> float:  # noqa: ARG002
@@ -198,45 +194,48 @@ class Algorithm(ABC, Generic[S]):
         return math.inf
 
     def hear(self, state: S, received: Mapping[str, Array]) -> S:
-        """The state of an agent that has heard from neighbours and not played since.
+        """Return the state of an agent that has received messages and not played since.
 
-        A leaf is by default the field of the state that bears its name.
+        By default each leaf replaces the field of the state with its name.
         """
         return state._replace(**received) if received else state  # type: ignore[attr-defined]
 
     def charge_absent(self, state: S, absent: Array, loss: Array) -> S:
-        """The state after a round in which some arms could not be played, where `sleeps`.
+        """Return the state after a round with absent arms; needed if `sleeps`.
 
         Args:
-            state: after `update`, whose p was restricted to the arms that were there.
-            absent: which arms were not, `[K]` of booleans.
+            state: after `update`, whose p was restricted to the present arms.
+            absent: which arms were absent, `[K]` of booleans.
             loss: of the arm played.
         """
         raise NotImplementedError(f"{type(self).__name__} plays all arms or none")
 
     def noise_due(self, t: Array) -> Array:
-        """Whether `disturb` follows `update` in round t, where `noised`."""
+        """Return whether `disturb` follows `update` in round t; needed if `noised`."""
         raise NotImplementedError(f"{type(self).__name__} adds no noise")
 
     def disturb(self, state: S, uniforms: Array, t: Array) -> S:
-        """The state with its noise, after `update` of a round in which it is due.
+        """Return the state with noise added, after `update` of a round in which noise is due.
 
-        Only what was disturbed may be played from or sent.
+        Distributions and messages may depend on disturbed values only.
 
         Args:
             state: after `update`.
-            uniforms: fresh ones in (0, 1), `[K, *batch]`.
+            uniforms: independent numbers in (0, 1), `[K, *batch]`.
             t: the round.
         """
         raise NotImplementedError(f"{type(self).__name__} adds no noise")
 
     @abstractmethod
     def distribution(self, state: S, t: Array) -> Array:
-        """p_t, what the agent plays from in round t = 1, 2, ...: `[K, *batch]`."""
+        """Return p_t, from which the agent draws its arm in round t = 1, 2, ...: `[K, *batch]`."""
 
-    def message(self, state: S) -> dict[str, Array]:  # noqa: ARG002
-        """The only thing that leaves the agent: an array `[M, *batch]`, any M, for each leaf."""
-        return {}
+    def message(self, state: S) -> dict[str, Array]:
+        """Return all that leaves the agent: an array `[M, *batch]`, any M, for each leaf.
+
+        By default each leaf is the field of the state with its name.
+        """
+        return {name: getattr(state, name) for name in self.leaves}
 
     @abstractmethod
     def update(
@@ -248,15 +247,15 @@ class Algorithm(ABC, Generic[S]):
         p: Array,
         t: Array,
     ) -> S:
-        """The state before round t + 1.
+        """Return the state before round t + 1.
 
         Args:
             state: the state before round t.
-            received: the combined messages, named and shaped as those sent.
+            received: the combined messages, with names and shapes as sent.
             action: the arms played, counted from 0, `[*batch]`.
             feedback: the losses of the arms played, `[*batch]`; of all arms, `[K, *batch]`, where
                 `self.feedback` is `full`.
-            p: what `distribution(state, t)` gave, `[K, *batch]`.
+            p: the result of `distribution(state, t)`, `[K, *batch]`.
             t: the round.
         """
 
@@ -284,21 +283,3 @@ def check_class(cls: type[AnyAlgorithm]) -> None:
                 f"{name}.leaves[{leaf!r}] is one_hot, but its combine is {declared.combine!r}: "
                 "only flooded leaves arrive unchanged. Remove one_hot, or combine by flood"
             )
-
-
-def _refuse_arguments(
-    cls: type[AnyAlgorithm], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> None:
-    bare = cls.__init__ is object.__init__  # whose signature is anything
-    signature = inspect.Signature() if bare else inspect.signature(cls)
-    if "from_theorem" in kwargs and hasattr(cls, "from_theorem"):
-        raise TypeError(
-            f"{cls.__name__} has no parameter 'from_theorem': write "
-            f"{cls.__name__}.from_theorem(gossip, arms=K, horizon=T)"
-        )
-    checks.refuse_unknown(cls.__name__, signature, kwargs)
-    try:
-        signature.bind_partial(*args, **kwargs)
-    except TypeError as error:
-        takes = ", ".join(signature.parameters) or "no parameters"
-        raise TypeError(f"{cls.__name__} takes {takes}: {error}") from None

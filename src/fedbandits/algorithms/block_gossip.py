@@ -1,8 +1,7 @@
-"""BlockGossip: accelerated gossip in blocks, over a bandit learner that bears the delay."""
+"""BlockGossip: accelerated gossip in blocks, with a bandit learner for delayed losses."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,53 +13,56 @@ from numpy.typing import DTypeLike
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.gossip import acceleration as accelerated
-from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+from fedbandits.schedules import Constant, Power, Schedule
 from fedbandits.theory import rates as theory
 
-from .base import Algorithm, Leaf, Setting
+from .base import Setting
 from .block_learner import REGULARISERS, Regulariser, default_rate, leader
-from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
-from .exponential_weights import checked_exploration, explore, importance_weighted
-from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
+from .blocks import TOLERANCE, BlockAlgorithm, BlockState, advance, chebyshev_weight, checked_block
+from .exponential_weights import (
+    checked_exploration,
+    explore,
+    importance_weighted,
+    optional_rate,
+)
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
 
 
 @dataclass(frozen=True)
-class BlockGossip(Algorithm[BlockState]):
+class BlockGossip(BlockAlgorithm):
     """Agents agree on the losses of one block of B rounds while they play the next.
 
-    Block τ: p_τ = (1 - α) p'_τ + α/K throughout. Each round, ℓ̂_t(k) = ℓ_t 1{a_t = k}/p_τ(k) is put
-    by, and the sums of block τ - 1 go one step of accelerated gossip further,
+    In block τ an agent plays from p_τ = (1 - α) p'_τ + α/K. Each round it collects the estimates
+    ℓ̂_t(k) = ℓ_t 1{a_t = k}/p_τ(k), and makes one step of accelerated gossip with the sums of block
+    τ - 1:
 
         x^{b+1} = ω W x^b + (1 - ω) x^{b-1},  from x^0 = Σ_{t in block τ-1} ℓ̂_t.
 
-    At the block's end x^B, nearly the mean over agents, is fed to a learner of delay one: two
-    copies of follow the regularised leader, one for even and one for odd blocks. One K-vector goes
-    to each neighbour in every round, as in FedExp3.
+    At the end of the block x^B is nearly the mean over agents. It is fed to a learner with a delay
+    of one block: two copies of follow the regularised leader, one for even and one for odd blocks.
+    As in FedExp3 an agent sends K numbers to each neighbour in every round.
 
-    `from_theorem` gives the paper's constants, of regret Õ(sqrt((1/sqrt(1 - σ2) + K/N) T)); its
-    blocks are so long that short games end before the first is learned from. The defaults are a
-    practical version that needs no horizon and is not covered by the theorem: Chebyshev's ω, the
-    shortest B that leaves at most a tenth of the disagreement in the worst case, η_t =
-    sqrt(2 ln K/((B/4 + K/N) t)) at the first round t of a block, and α_t = 1/t. On a random or
-    asymmetric W, which acceleration is not made for, gossip is plain (ω = 1).
+    `from_theorem` gives the constants of the paper, with regret Õ(sqrt((1/sqrt(1 - σ2) + K/N) T)).
+    Their blocks are so long that short games end before the first block is used. The defaults need
+    no horizon and are not covered by the theorem: Chebyshev's ω, the shortest B that leaves at most
+    a tenth of the disagreement, η_t = sqrt(2 ln K/((B/4 + K/N) t)) at the first round t of a block,
+    and α_t = 1/t. If W is random or asymmetric, gossip is plain (ω = 1).
 
     Args:
-        learning_rate: η, a number or a schedule; None for the regulariser's own.
-        exploration: α, a number in [0, 1] or a schedule (clipped at 1). Like η it is that of the
-            block's first round.
-        block: B, rounds in a block; None for the fewest that the network needs.
-        momentum: κ, for the constant ω = 1 + κ; None for Chebyshev's.
-        sigma: σ2 for Chebyshev's ω, 0 for plain gossip; None takes the network's.
+        learning_rate: η, a number or a schedule; None takes that of the regulariser.
+        exploration: α, a number in [0, 1] or a schedule (clipped at 1). Like η it is evaluated at
+            the first round of a block.
+        block: B, rounds in a block; None takes the fewest that the network needs.
+        momentum: κ, for the constant ω = 1 + κ; None takes Chebyshev's ω.
+        sigma: σ2 for Chebyshev's ω, 0 for plain gossip; None takes that of the network.
         regulariser: `minimax`, entropy alone; `small_loss`, with -(1/γ) Σ ln q, γ =
             min{N/12, sqrt(K N ln t / L*)}, for a best arm that loses little; or
             `best_of_both_worlds`, with -(2/γ) Σ sqrt(q), γ = sqrt(N/(s B)), s counting a copy's
             updates, for losses that may also be stochastic.
         best_loss: L*, the best arm's total loss (mean over agents), for `small_loss`. None takes
-            what the agent has been fed so far of the arm that is best by it: the theorem, which is
-            given L*, does not cover this.
+            the agent's own estimate, which the theorem does not cover.
 
     Example:
         >>> import fedbandits as fb
@@ -83,16 +85,7 @@ class BlockGossip(Algorithm[BlockState]):
     regulariser: Regulariser = field(metadata={"static": True})
     best_loss: float | None
 
-    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
-    common_round: ClassVar[str | None] = (
-        "it gossips and learns in blocks of rounds that begin everywhere at once"
-    )
     theorem: ClassVar[str | None] = "block gossip"
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "block": BLOCK,
-        "exploration": EXPLORATION,
-    }
 
     def __init__(
         self,
@@ -113,30 +106,26 @@ class BlockGossip(Algorithm[BlockState]):
             )
         if momentum is not None and sigma is not None:
             raise ValueError("momentum is a constant ω, sigma is for Chebyshev's: give one of them")
-        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
+        rate = optional_rate(learning_rate)
         if regulariser != "minimax" and rate == Constant(0.0):
             raise ValueError(f"learning_rate must be above 0 for {regulariser}, whose 1/η it sets")
-        values = {
-            "learning_rate": rate,
-            "exploration": checked_exploration(exploration),
-            "block": None
-            if block is None
-            else checks.whole(block, "block", least=1, most=checks.INT32),
-            "momentum": _within(momentum, "momentum", 1.0),
-            "sigma": _within(sigma, "sigma", 1.0),
-            "regulariser": regulariser,
-            "best_loss": _within(best_loss, "best_loss", math.inf),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            learning_rate=rate,
+            exploration=checked_exploration(exploration),
+            block=checked_block(block),
+            momentum=_within(momentum, "momentum", "[0, 1]"),
+            sigma=_within(sigma, "sigma", "[0, 1]"),
+            regulariser=regulariser,
+            best_loss=_within(best_loss, "best_loss", "[0, inf]"),
+        )
 
     @classmethod
     def from_theorem(cls, gossip: Gossip, *, arms: int, horizon: int) -> BlockGossip:
-        """The constants of the paper, for this gossip, K and T.
+        """Return the algorithm with the constants of the paper for this gossip, K and T.
 
         B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, κ = 1/(1 + sqrt(1 - σ2²)),
-        η = sqrt(ln K / (2 (B + 3K/N) T)) and α = 1/T. Where T <= 2B everyone plays uniformly to
-        the end; a warning then says so.
+        η = sqrt(ln K / (2 (B + 3K/N) T)) and α = 1/T. If T <= 2B, all agents play uniformly to the
+        end, and a warning is issued.
         """
         rates = theory.block_gossip_rates(gossip, arms=arms, horizon=horizon)
         if gossip.random or not accelerated.positive_semidefinite(gossip):
@@ -154,13 +143,8 @@ class BlockGossip(Algorithm[BlockState]):
         block = int(min(rates.block, horizon))
         return cls(rates.learning_rate, rates.exploration, block, momentum=rates.momentum)
 
-    @property
-    def rounds_before_learning(self) -> int:
-        """Two blocks: in the second the agents agree on what was seen in the first."""
-        return 2 * (self.block or 0)
-
     def set_up(self, setting: Setting) -> Self:
-        """Fill in σ2, the block and the learning rate, where they were not given."""
+        """Fill in σ2, the block and the learning rate if they were not given."""
         gossip, block, sigma = setting.gossip, self.block, self.sigma
         if sigma is None and self.momentum is None:
             sigma = accelerated.usable_sigma(gossip)
@@ -174,19 +158,15 @@ class BlockGossip(Algorithm[BlockState]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> BlockState:
-        """Nothing learned, nothing to gossip about."""
+        """Return the state before round 1."""
         return BlockState.zeros(arms, agents, batch, dtype)
 
     def distribution(self, state: BlockState, t: Array) -> Array:
-        """p_τ = (1 - α) p'_τ + α/K, the same in all rounds of a block."""
+        """Return p_τ = (1 - α) p'_τ + α/K, the same in all rounds of a block."""
         eta, block = self._rate_and_block()
         first = (t - 1) // block * block + 1
         p = leader(state, eta(first, state), first, self.regulariser, block, self.best_loss)
         return explore(p, self.exploration(first, state))
-
-    def message(self, state: BlockState) -> dict[str, Array]:
-        """x^b, on the way to the mean over agents of the previous block's sums."""
-        return {"x": state.x}
 
     def update(
         self,
@@ -197,7 +177,7 @@ class BlockGossip(Algorithm[BlockState]):
         p: Array,
         t: Array,
     ) -> BlockState:
-        """One step of gossip; at the end of a block the result is fed and the copies change."""
+        """Make one step of gossip; at the end of a block, feed the result and swap the copies."""
         _, block = self._rate_and_block()
         done = (t - 1) % block  # steps of gossip in this block so far
         estimates = importance_weighted(feedback, action, p)
@@ -205,7 +185,7 @@ class BlockGossip(Algorithm[BlockState]):
         return advance(state, received["x"], estimates, weight, done == block - 1)
 
     def _weight(self, state: BlockState, done: Array) -> Array:
-        """ω of the step after `done` others."""
+        """Return ω of the step after `done` others."""
         xp = state.x.__array_namespace__()
         if self.momentum is not None:
             return xp.asarray(1.0 + self.momentum, dtype=state.weight.dtype)
@@ -221,10 +201,5 @@ class BlockGossip(Algorithm[BlockState]):
         return self.learning_rate, self.block
 
 
-def _within(value: float | None, name: str, most: float) -> float | None:
-    if value is None:
-        return None
-    if not 0 <= checks.number(value, name) <= most:
-        limits = "0 or more" if math.isinf(most) else f"from 0 to {most:g}"
-        raise ValueError(f"{name} must be {limits}, not {value}")
-    return float(value)
+def _within(value: float | None, name: str, interval: str) -> float | None:
+    return None if value is None else checks.within(value, name, interval)

@@ -1,8 +1,8 @@
-"""The learner inside `BlockGossip`: what one of its two copies plays after the losses it was fed.
+"""The learner of `BlockGossip`: the distribution of one of its two copies, given its losses.
 
 argmin over the simplex of ⟨q, L⟩ + (1/η) Σ q ln q, plus, depending on the regulariser,
--(1/γ) Σ ln q or -(2/γ) Σ sqrt(q). Its rates are those of the paper with the horizon T
-replaced by the rounds, or the copy's updates, so far.
+-(1/γ) Σ ln q or -(2/γ) Σ sqrt(q). The rates are those of the paper with the horizon T replaced by
+the number of rounds, or of the copy's updates, so far.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REGULARISERS: tuple[Regulariser, ...] = ("minimax", "small_loss", "best_of_both_
 
 
 def updates(t: Array, block: Array) -> Array:
-    """How often the copy that plays in round t has been fed: the two take turns by blocks.
+    """Return how often the copy that plays in round t was fed; the two copies alternate by block.
 
     Block τ ends with feedback for block τ - 1, so the first two blocks play without any.
 
@@ -40,7 +40,7 @@ class BlockRate:
     block: int
 
     def __call__(self, t: Array, state: Any) -> Array:
-        """η_t = sqrt(2 ln K / ((B/4 + K/N) t)).
+        """Return η_t = sqrt(2 ln K / ((B/4 + K/N) t)).
 
         Two copies cost 2 (ln K)/η. A round costs η/2 times B/4, by Hoeffding's lemma, since the
         losses of a block lie in an interval of length B, and K/N, the estimates' variance. The sum,
@@ -52,13 +52,13 @@ class BlockRate:
 
 @dataclass(frozen=True)
 class SmallLossRate:
-    """The learning rate of the small-loss regulariser; L* is estimated where it is not given."""
+    """The learning rate of the small-loss regulariser; L* is estimated if it is not given."""
 
     block: int
     best_loss: float | None
 
     def __call__(self, t: Array, state: Any) -> Array:  # noqa: ARG002
-        """η = min{1/(4B), sqrt(ln K/(B L*))}."""
+        """Return η = min{1/(4B), sqrt(ln K/(B L*))}."""
         xp = state.z.__array_namespace__()
         best = _best_loss(state, self.best_loss)
         return xp.minimum(
@@ -73,14 +73,14 @@ class BestOfBothWorldsRate:
     block: int
 
     def __call__(self, t: Array, state: Any) -> Array:
-        """η_s = min{1, sqrt(ln K/s)}/B where the copy has been fed s - 1 times."""
+        """Return η_s = min{1, sqrt(ln K/s)}/B for a copy that was fed s - 1 times."""
         xp = state.z.__array_namespace__()
         s = updates(t, self.block) + 1.0
         return xp.minimum(1.0, (math.log(state.z.shape[0]) / s) ** 0.5) / self.block
 
 
 def default_rate(regulariser: Regulariser, block: int, best_loss: float | None) -> Schedule:
-    """η of each regulariser."""
+    """Return η of a regulariser."""
     if regulariser == "small_loss":
         return SmallLossRate(block, best_loss)
     return BlockRate(block) if regulariser == "minimax" else BestOfBothWorldsRate(block)
@@ -94,7 +94,7 @@ def leader(
     block: Array,
     best_loss: float | None,
 ) -> Array:
-    """p', what the copy of this block plays before exploration.
+    """Return p', the distribution of this block's copy before exploration.
 
     Args:
         state: of the agent.
@@ -125,7 +125,7 @@ def leader(
 
 
 def _best_loss(state: BlockState, given: float | None) -> Array:
-    """L*, at least 1: given, or the smallest of what both copies were fed."""
+    """Return L*, at least 1: as given, or the smallest loss fed to both copies together."""
     xp = state.z.__array_namespace__()
     known = over_arms("min", state.z + state.waiting) if given is None else given
     return xp.maximum(known, 1.0)

@@ -1,26 +1,31 @@
-"""What algorithms that play in blocks share: they gossip about one block while playing the next."""
+"""Blocks of rounds: agents gossip about one block while they play the next."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array
+from fedbandits.common.checks import INT32, whole
 from fedbandits.gossip import acceleration as accelerated
 
+from .base import Algorithm, Leaf
+from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
+
 TOLERANCE = 0.1
-"""What a block chosen from the network leaves at most of the agents' disagreement."""
+"""The share of the agents' disagreement that a default block leaves at most."""
 
 
 class BlockState(NamedTuple):
-    """What one agent knows: `[M, *batch]`, M numbers being learned, but for the two scalars.
+    """The state of an agent: arrays `[M, *batch]` for M numbers to learn, and two scalars.
 
     Attributes:
         z: losses fed to the copy that plays in this block.
         waiting: losses fed to the other copy, which plays in the next block.
-        x: the gossiped sums of the block before, x^b after b steps; what is sent.
+        x: the gossiped sums of the previous block, x^b after b steps; the message.
         before: x^{b-1}.
         gathered: the agent's own estimates of this block so far.
         weight: ω of the last gossip step, a scalar.
@@ -39,14 +44,43 @@ class BlockState(NamedTuple):
     def zeros(
         cls, numbers: int, agents: int, batch: tuple[int, ...], dtype: DTypeLike
     ) -> BlockState:
-        """Nothing learned, nothing to gossip about."""
+        """Return the state before round 1."""
         zeros = np.zeros((numbers, *batch), dtype)
         weight, count = np.asarray(1.0, dtype), np.asarray(agents, dtype)
         return cls(zeros, zeros, zeros, zeros, zeros, weight, count)
 
 
+class BlockAlgorithm(Algorithm[BlockState]):
+    """An algorithm that gossips about the sums of one block while it plays the next.
+
+    The leaf `x` is x^b, which approaches the mean over agents of the previous block's sums.
+    """
+
+    block: int | None
+
+    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
+    common_round: ClassVar[str | None] = (
+        "it gossips and learns in blocks of rounds that begin everywhere at once"
+    )
+    tunable: ClassVar[Mapping[str, Tunable]] = {
+        "learning_rate": LEARNING_RATE,
+        "block": BLOCK,
+        "exploration": EXPLORATION,
+    }
+
+    @property
+    def rounds_before_learning(self) -> int:
+        """Two blocks: agents agree on the losses of the first block during the second."""
+        return 2 * (self.block or 0)
+
+
+def checked_block(block: int | None) -> int | None:
+    """Return the length of a block in rounds, or None if `set_up` chooses it."""
+    return None if block is None else whole(block, "block", least=1, most=INT32)
+
+
 def chebyshev_weight(state: BlockState, done: Array, sigma: Array) -> Array:
-    """ω of the step of gossip after `done` others of the block."""
+    """Return ω of a gossip step after `done` other steps in the block."""
     xp = state.x.__array_namespace__()
     then = xp.where(done == 1, 2.0, state.weight)
     weight = xp.where(done == 0, 1.0, accelerated.next_weight(then, sigma))
@@ -54,19 +88,19 @@ def chebyshev_weight(state: BlockState, done: Array, sigma: Array) -> Array:
 
 
 def advance(
-    state: BlockState, heard: Array, estimates: Array, weight: Array, ends: Array
+    state: BlockState, received: Array, estimates: Array, weight: Array, ends: Array
 ) -> BlockState:
-    """One step of gossip; where the block ends the result is fed and the copies change.
+    """Make one step of gossip; at the end of a block, feed the result and swap the copies.
 
     Args:
         state: before the round.
-        heard: Σ_u W_uv x^u, `[M, *batch]`.
-        estimates: the agent's own of this round, `[M, *batch]`.
+        received: Σ_u W_uv x^u, `[M, *batch]`.
+        estimates: the agent's own estimates of this round, `[M, *batch]`.
         weight: ω.
-        ends: whether this is the block's last round.
+        ends: whether this is the last round of the block.
     """
     xp = state.x.__array_namespace__()
-    x = weight * heard + (1.0 - weight) * state.before
+    x = weight * received + (1.0 - weight) * state.before
     gathered = state.gathered + estimates
     return BlockState(
         # Block τ + 1 is played by the copy that is fed now, for block τ - 1.

@@ -1,4 +1,4 @@
-"""What Exp3Coop and DelayedFTRL share: loss estimates from everyone's plays, `hops` rounds late."""
+"""Cooperation: loss estimates from the plays of all agents within `hops` hops."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fedbandits.common.checks import INT32, whole
 from .base import Algorithm, Leaf
 
 _NEVER = -800.0
-"""Stands for ln 0, so that sums stay finite: e^-800 is 0 in every precision."""
+"""Replaces ln 0, so that sums stay finite: e^-800 is 0 in every precision."""
 
 
 class Cooperation(NamedTuple):
-    """The state of a cooperating agent; the last three are what it did in the round before.
+    """The state of a cooperating agent. `arm`, `loss` and `unplayed` are of the previous round.
 
     Attributes:
         z: cumulative loss estimates, `[K, *batch]`.
         arm: 1 at the arm played, `[K, *batch]`.
         loss: its loss at the arm played, `[K, *batch]`.
-        unplayed: ln(1 - p(i)), of the distribution it was drawn from, `[K, *batch]`.
+        unplayed: ln(1 - p(i)) of the distribution p that it played from, `[K, *batch]`.
         agents: number of agents in the network, a scalar.
     """
 
@@ -37,7 +37,7 @@ class Cooperation(NamedTuple):
 
 
 def log_unplayed(p: Array) -> Array:
-    """ln(1 - p), with -800 for ln 0.
+    """Return ln(1 - p), with -800 for ln 0.
 
     Example:
         >>> log_unplayed(np.array([0.5, 1.0])).round(3).tolist()
@@ -48,15 +48,15 @@ def log_unplayed(p: Array) -> Array:
 
 
 def cooperative_estimate(arm: Array, loss: Array, unplayed: Array) -> Array:
-    """ℓ̂(i) = ℓ(i) 1{someone in reach played i} / q(i), q(i) = 1 - Π (1 - p^u(i)).
+    """Return ℓ̂(i) = ℓ(i) 1{an agent in reach played i} / q(i), q(i) = 1 - Π (1 - p^u(i)).
 
-    Unbiased where the losses of all in reach are equal. Otherwise ℓ(i) is the mean over those
-    who played i.
+    ℓ(i) is the mean over the agents that played i. The estimate is unbiased if all agents in reach
+    have equal losses.
 
     Args:
-        arm: how many in reach played each arm, `[K, *batch]`.
+        arm: number of agents in reach that played each arm, `[K, *batch]`.
         loss: the sum of their losses, `[K, *batch]`.
-        unplayed: the sum over all in reach of ln(1 - p(i)), `[K, *batch]`.
+        unplayed: the sum over all agents in reach of ln(1 - p(i)), `[K, *batch]`.
 
     Returns:
         estimates, `[K, *batch]`.
@@ -68,16 +68,16 @@ def cooperative_estimate(arm: Array, loss: Array, unplayed: Array) -> Array:
     """
     xp = arm.__array_namespace__()
     someone = arm > 0.5
-    # Nobody played where q is 0: the 1 is never used.
+    # No agent played an arm with q = 0: the 1 is never used.
     chance = xp.where(someone, -xp.expm1(unplayed), 1.0)
     return xp.where(someone, loss / (xp.maximum(arm, 1.0) * chance), 0.0)
 
 
 @dataclass(frozen=True)
 class CooperativeLearner(Algorithm[Cooperation]):
-    """Everyone tells everyone within `hops` what it played, from what, and at what loss.
+    """An agent that sends its arm, distribution and loss to all agents within `hops` hops.
 
-    What is sent is whole: arms and losses are `raw`; the distribution follows from earlier losses
+    Arms and losses are sent unchanged and are `raw`. The distribution follows from earlier losses
     and is an `estimate`.
     """
 
@@ -95,13 +95,9 @@ class CooperativeLearner(Algorithm[Cooperation]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> Cooperation:
-        """z_1 = 0, and nothing played."""
+        """Return z_1 = 0, and no play."""
         zeros = np.zeros((arms, *batch), dtype)
         return Cooperation(zeros, zeros, zeros, zeros, np.asarray(agents, dtype))
-
-    def message(self, state: Cooperation) -> dict[str, Array]:
-        """The round before, as it was."""
-        return {"arm": state.arm, "loss": state.loss, "unplayed": state.unplayed}
 
     def update(
         self,
@@ -112,7 +108,7 @@ class CooperativeLearner(Algorithm[Cooperation]):
         p: Array,
         t: Array,  # noqa: ARG002
     ) -> Cooperation:
-        """z_{t+1} = z_t + ℓ̂_{t-hops}, from the plays of round t - hops."""
+        """Return z_{t+1} = z_t + ℓ̂_{t-hops}, from the plays of round t - hops."""
         xp = p.__array_namespace__()
         chosen = played(action, like=p)
         return state._replace(

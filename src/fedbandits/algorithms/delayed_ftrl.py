@@ -13,7 +13,7 @@ from .regularisers import regularised_leader
 
 
 def outstanding(t: Array, delay: int) -> Array:
-    """𝔇_t = Σ_{s <= t} min(s - 1, d): how much feedback was missing, summed over rounds 1 to t.
+    """Return 𝔇_t = Σ_{s <= t} min(s - 1, d), the missing feedback summed over rounds 1 to t.
 
     Example:
         >>> import numpy as np
@@ -27,17 +27,17 @@ def outstanding(t: Array, delay: int) -> Array:
 
 @dataclass(frozen=True)
 class DelayedFTRL(CooperativeLearner):
-    """Zimmert and Seldin's learner for delayed feedback, on the estimates of Exp3Coop.
+    """The learner of Zimmert and Seldin for delayed feedback, on the estimates of Exp3Coop.
 
-    p_t minimises ⟨x, z_t⟩ - 2 sqrt(t) Σ sqrt(x_k) + sqrt(2 𝔇_t / ln K) Σ x_k ln x_k, where 𝔇_t
-    sums, over the rounds so far, how much feedback was missing. It needs no horizon.
+    p_t minimises ⟨x, z_t⟩ - 2 sqrt(t) Σ sqrt(x_k) + sqrt(2 𝔇_t / ln K) Σ x_k ln x_k, where 𝔇_t is
+    the missing feedback, summed over the rounds so far. It needs no horizon.
 
-    For one agent it is their algorithm with a fixed delay of `hops` rounds, and regret is at most
-    4 sqrt(KT) + sqrt(8 D ln K), D = hops · T. For several agents with equal losses the estimates
-    have less variance; no bound is stated for that here. Unequal losses: see Exp3Coop.
+    For one agent it is their algorithm with a fixed delay of `hops` rounds, and its regret is at
+    most 4 sqrt(KT) + sqrt(8 D ln K), D = hops · T. For several agents with equal losses the
+    estimates have less variance, and no bound is known. For unequal losses see Exp3Coop.
 
     Args:
-        hops: how far plays are passed on; they arrive that many rounds later.
+        hops: distance over which plays are passed on; they arrive that many rounds later.
 
     Example:
         >>> import fedbandits as fb
@@ -53,7 +53,7 @@ class DelayedFTRL(CooperativeLearner):
     theorem: ClassVar[str | None] = "delayed"
 
     def distribution(self, state: Cooperation, t: Array) -> Array:
-        """The regularised leader, of the rates of round t."""
+        """Return the regularised leader with the rates of round t."""
         arms = state.z.shape[0]
         missing = outstanding(t, self.hops)
         return regularised_leader(

@@ -15,7 +15,7 @@ from .exponential_weights import ExploringWeights, LossEstimates, importance_wei
 
 @dataclass(frozen=True, init=False)
 class Exp3(ExploringWeights):
-    """Each agent alone: z_{t+1} = z_t + g_t. It ignores the gossip and sends nothing.
+    """Each agent learns alone: z_{t+1} = z_t + g_t. It ignores the gossip and sends nothing.
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
@@ -37,7 +37,7 @@ class Exp3(ExploringWeights):
         batch: tuple[int, ...] = (),
         dtype: DTypeLike = np.float32,
     ) -> LossEstimates:
-        """z_1 = 0, and N = 1: an agent alone is a federation of one, also to its rates."""
+        """Return z_1 = 0 with N = 1: an agent alone is a federation of one, also for its rates."""
         return LossEstimates.zeros(arms, 1, batch, dtype)
 
     def update(
@@ -49,5 +49,5 @@ class Exp3(ExploringWeights):
         p: Array,
         t: Array,  # noqa: ARG002
     ) -> LossEstimates:
-        """z_{t+1} = z_t + g_t."""
+        """Return z_{t+1} = z_t + g_t."""
         return state._replace(z=state.z + importance_weighted(feedback, action, p))

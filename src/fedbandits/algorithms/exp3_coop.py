@@ -1,4 +1,4 @@
-"""Exp3-Coop: agents that face the same losses and share what they played and saw."""
+"""Exp3-Coop: agents with equal losses share their plays."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ from typing import ClassVar, Self
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.common.checks import INT32, whole
-from fedbandits.schedules import Power, Schedule, as_schedule
+from fedbandits.schedules import Power, Schedule
 
 from .base import Setting
 from .cooperation import Cooperation, CooperativeLearner
-from .exponential_weights import LossEstimates, exponential_weights
+from .exponential_weights import LossEstimates, exponential_weights, optional_rate
 from .tunable import LEARNING_RATE, Tunable
 
 
 @dataclass(frozen=True, init=False)
 class Exp3Coop(CooperativeLearner):
-    """Exponential weights on what everyone within `hops` played, `hops` rounds late.
+    """Exponential weights on the plays of all agents within `hops`, `hops` rounds late.
 
-    z_{t+1}^v = z_t^v + ℓ̂_{t-d}^v with ℓ̂(i) = ℓ(i) 1{someone within d hops played i}/q(i),
+    z_{t+1}^v = z_t^v + ℓ̂_{t-d}^v with ℓ̂(i) = ℓ(i) 1{an agent within d hops played i}/q(i),
     q(i) = 1 - Π (1 - p^u(i)), d = hops, and p_t ∝ exp(-η_{t-1} z_t).
 
-    Made for losses that are equal for all agents. Where they are not, ℓ(i) is the mean over those
-    in reach who played i, so an agent learns the arm best for the agents near it, those who play
-    an arm more often counting more: no regret against the arm best for everyone is promised.
-    An agent alone, or without a network, runs Exp3 with a delay of `hops` rounds.
+    It is made for losses that are equal for all agents. Otherwise ℓ(i) is the mean over the agents
+    in reach that played i. An agent then learns the best arm for the agents near it, weighted by
+    how often they play an arm, and no regret against the best arm for all agents is guaranteed. An
+    agent alone, or without a network, runs Exp3 with a delay of `hops` rounds.
 
     Args:
         learning_rate: η, a number or a schedule. By default sqrt(ln K / ((K m + d) t)), m the
-            mean over agents of 1/(how many are in reach): the balance of variance and delay in the
-            source's analysis, with t for the horizon; not a rate that the source proves. Its own
-            is γ/(K e (d + 1)), γ at most 1.
-        hops: d, how far plays are passed on; they arrive that many rounds later.
+            mean over agents of 1/(number of agents in reach). It balances variance and delay in the
+            analysis of the source, with t for the horizon. The source proves its bound for another
+            rate, γ/(K e (d + 1)) with γ at most 1.
+        hops: d, distance over which plays are passed on; they arrive that many rounds later.
 
     Example:
         >>> import fedbandits as fb
@@ -53,12 +52,11 @@ class Exp3Coop(CooperativeLearner):
     tunable: ClassVar[Mapping[str, Tunable]] = {"learning_rate": LEARNING_RATE}
 
     def __init__(self, learning_rate: float | Schedule | None = None, hops: int = 1) -> None:
-        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
-        object.__setattr__(self, "learning_rate", rate)
-        object.__setattr__(self, "hops", whole(hops, "hops", least=1, most=INT32))
+        self._assign(learning_rate=optional_rate(learning_rate), hops=hops)
+        self.__post_init__()
 
     def set_up(self, setting: Setting) -> Self:
-        """The default rate, from how many agents are in reach."""
+        """Fill in the default rate, which depends on the number of agents in reach."""
         if self.learning_rate is not None:
             return self
         alone = setting.gossip is None or setting.gossip.silent
@@ -69,7 +67,7 @@ class Exp3Coop(CooperativeLearner):
         return replace(self, learning_rate=Power(scale, 0.5))
 
     def distribution(self, state: Cooperation, t: Array) -> Array:
-        """p_t ∝ exp(-η_{t-1} z_t)."""
+        """Return p_t ∝ exp(-η_{t-1} z_t)."""
         if self.learning_rate is None:
             raise ValueError(
                 "Exp3Coop needs a learning_rate, or set_up(setting) to choose one by the network"

@@ -1,11 +1,11 @@
-"""What Exp3, FedExp3 and FedHedge share: the state and three formulas."""
+"""Exponential weights: the state and the formulas that several algorithms share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -29,6 +29,8 @@ from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
 
+S = TypeVar("S")
+
 
 class LossEstimates(NamedTuple):
     """The state of an exponential-weights agent.
@@ -45,15 +47,15 @@ class LossEstimates(NamedTuple):
     def zeros(
         cls, arms: int, agents: int, batch: tuple[int, ...], dtype: DTypeLike
     ) -> LossEstimates:
-        """z_1 = 0."""
+        """Return z_1 = 0."""
         return cls(np.zeros((arms, *batch), dtype), np.asarray(agents, dtype))
 
 
 def softmax(losses: Array, eta: Array) -> Array:
-    """x(i) ∝ exp(-η L(i)), `[K, *batch]`.
+    """Return x(i) ∝ exp(-η L(i)), `[K, *batch]`.
 
-    The smallest L is taken off first, which changes nothing but keeps every exponent in (-inf, 0]:
-    no number of rounds overflows.
+    Subtracting the smallest L first keeps every exponent in (-inf, 0], so that no number of rounds
+    overflows.
     """
     xp = losses.__array_namespace__()
     weights = xp.exp(-eta * (losses - over_arms("min", losses)))
@@ -61,24 +63,24 @@ def softmax(losses: Array, eta: Array) -> Array:
 
 
 def exponential_weights(state: RateState, learning_rate: Schedule, t: Array) -> Array:
-    """x_t(i) ∝ exp(-η_{t-1} z_t(i)), with η_0 := η_1: distributions, `[K, *batch]`."""
+    """Return x_t(i) ∝ exp(-η_{t-1} z_t(i)), with η_0 := η_1: distributions, `[K, *batch]`."""
     xp = state.z.__array_namespace__()
     return softmax(state.z, learning_rate(xp.maximum(t - 1, 1), state))
 
 
 def explore(x: Array, exploration: Array) -> Array:
-    """p_t(i) = (1 - γ_t) x_t(i) + γ_t / K, with γ_t clipped at 1 (uniform play)."""
+    """Return p_t(i) = (1 - γ_t) x_t(i) + γ_t / K, with γ_t clipped at 1 (uniform play)."""
     gamma = x.__array_namespace__().minimum(exploration, 1.0)
     return (1.0 - gamma) * x + gamma / x.shape[0]
 
 
 def importance_weighted(loss: Array, action: Array, p: Array) -> Array:
-    """g_t(i) = ℓ_t(i) 1{a_t = i} / p_t(i), unbiased: E[g_t] = ℓ_t.
+    """Return g_t(i) = ℓ_t(i) 1{a_t = i} / p_t(i), which is unbiased: E[g_t] = ℓ_t.
 
     Args:
         loss: loss of the arm played, `[*batch]`.
         action: the arm played, `[*batch]`.
-        p: what it was drawn from, `[K, *batch]`.
+        p: the distribution it was drawn from, `[K, *batch]`.
 
     Returns:
         estimates, `[K, *batch]`.
@@ -110,10 +112,11 @@ def largest_importance_weighted(exploration: Schedule, arms: int, rounds: float)
 
 
 def charge_absent(state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
-    """z(i) grows by the loss incurred for every arm i that was absent.
+    """Add the loss incurred to z(i) of every absent arm i.
 
-    So says the rule of sleeping experts (Freund, Schapire, Singer and Warmuth, 1997): charged an
-    unbiased estimate of what the others lost on average, an absent arm keeps its share.
+    This is the rule of sleeping experts (Freund, Schapire, Singer and Warmuth, 1997). The loss
+    incurred is an unbiased estimate of the mean loss of the present arms, so an absent arm keeps
+    its share.
 
     Example:
         >>> state = LossEstimates(np.array([1.0, 2.0]), np.asarray(3.0))
@@ -124,8 +127,13 @@ def charge_absent(state: LossEstimates, absent: Array, loss: Array) -> LossEstim
     return state._replace(z=xp.where(absent, state.z + loss, state.z))
 
 
+def optional_rate(learning_rate: float | Schedule | None) -> Schedule | None:
+    """Return a learning rate as a schedule, or None if `set_up` chooses it."""
+    return None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
+
+
 def checked_exploration(exploration: float | Schedule) -> Schedule:
-    """An exploration rate as a schedule; a number must be a probability."""
+    """Return an exploration rate as a schedule; a number must be a probability."""
     gamma = as_schedule(exploration, "exploration")
     if isinstance(gamma, Constant) and gamma.value > 1:
         raise ValueError(f"exploration is a probability and must be <= 1, not {gamma.value}")
@@ -137,12 +145,12 @@ def checked_exploration(exploration: float | Schedule) -> Schedule:
     return gamma
 
 
-def told(rate: Schedule, gossip: Gossip | None, momentum: float = 0.0) -> Schedule:
-    """A rate that reads the network, told of it; any other as it is.
+def with_scatter(rate: Schedule, gossip: Gossip | None, momentum: float = 0.0) -> Schedule:
+    """Return a `MixingAware` rate with the scatter of the gossip, any other rate unchanged.
 
     Example:
         >>> from fedbandits import gossip, networks
-        >>> rate = told(MixingAware(), gossip.max_degree(networks.star(36)))
+        >>> rate = with_scatter(MixingAware(), gossip.max_degree(networks.star(36)))
         >>> round(rate.scatter, 1)
         34.3
     """
@@ -151,17 +159,9 @@ def told(rate: Schedule, gossip: Gossip | None, momentum: float = 0.0) -> Schedu
     return rate.knowing(scatter(gossip, momentum))
 
 
-@dataclass(frozen=True)
-class ExploringWeights(Algorithm[LossEstimates]):
-    """Exponential weights mixed with uniform exploration, before saying how z is updated.
-
-    Args:
-        learning_rate: η, a number or a schedule.
-        exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
-
-    By default the learning rate adapts to the losses (`fb.schedules.small_loss`); exploration is
-    that behind the paper's figures.
-    """
+@dataclass(frozen=True, init=False)
+class Exploring(Algorithm[S]):
+    """An algorithm with a learning rate and a rate of exploration."""
 
     learning_rate: Schedule
     exploration: Schedule
@@ -170,6 +170,29 @@ class ExploringWeights(Algorithm[LossEstimates]):
         "learning_rate": LEARNING_RATE,
         "exploration": EXPLORATION,
     }
+
+    def __init__(self, learning_rate: float | Schedule, exploration: float | Schedule) -> None:
+        self._assign(
+            learning_rate=as_schedule(learning_rate, "learning_rate"),
+            exploration=checked_exploration(exploration),
+        )
+
+    def set_up(self, setting: Setting) -> Self:
+        """Give the learning rate the scatter of the gossip, if it depends on it."""
+        gossip = setting.gossip if self.leaves else None
+        return self.with_values(learning_rate=with_scatter(self.learning_rate, gossip))
+
+
+@dataclass(frozen=True, init=False)
+class ExploringWeights(Exploring[LossEstimates]):
+    """Exponential weights mixed with uniform exploration; subclasses define the update of z.
+
+    Args:
+        learning_rate: η, a number or a schedule; `fb.schedules.small_loss()` by default.
+        exploration: γ, a number in [0, 1] or a schedule (clipped at 1); that of the paper's figures
+            by default.
+    """
+
     sleeps: ClassVar[bool] = True
 
     def __init__(
@@ -177,22 +200,16 @@ class ExploringWeights(Algorithm[LossEstimates]):
         learning_rate: float | Schedule = SmallLoss(),  # noqa: B008 (frozen)
         exploration: float | Schedule = Power(0.01, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
-        object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
-        object.__setattr__(self, "exploration", checked_exploration(exploration))
-
-    def set_up(self, setting: Setting) -> Self:
-        """The rate, told of the network where it reads it and anything is gossiped."""
-        gossip = setting.gossip if self.leaves else None
-        return self.with_values(learning_rate=told(self.learning_rate, gossip))
+        super().__init__(learning_rate, exploration)
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> LossEstimates:
-        """z_1 = 0."""
+        """Return z_1 = 0."""
         return LossEstimates.zeros(arms, agents, batch, dtype)
 
     def distribution(self, state: LossEstimates, t: Array) -> Array:
-        """Line 3 of Algorithm 1: p_t = (1 - γ_t) x_t + γ_t / K."""
+        """Return p_t = (1 - γ_t) x_t + γ_t / K, line 3 of Algorithm 1."""
         x = exponential_weights(state, self.learning_rate, t)
         return explore(x, self.exploration(t, state))
 
@@ -201,5 +218,5 @@ class ExploringWeights(Algorithm[LossEstimates]):
         return rounds * largest_importance_weighted(self.exploration, arms, rounds)
 
     def charge_absent(self, state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
-        """An absent arm is charged the loss incurred, and keeps its share."""
+        """Charge absent arms the loss incurred, so that they keep their share."""
         return charge_absent(state, absent, loss)

@@ -1,4 +1,4 @@
-"""FedFTRL: a hybrid regulariser on gossiped estimates, for random and adversarial losses alike."""
+"""FedFTRL: a hybrid regulariser on gossiped estimates, for random and adversarial losses."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ PRESETS: dict[str, dict[str, float]] = {
 
 
 class FedFTRLState(NamedTuple):
-    """What one FedFTRL agent knows.
+    """The state of an agent.
 
     Attributes:
         total: L̂, estimates of the arms' losses summed over all agents, `[K, *batch]`.
-        difference: ℓ̂ - ℓ̃ of the round before, at the arm played, `[K, *batch]`.
+        difference: ℓ̂ - ℓ̃ of the previous round, at the arm played, `[K, *batch]`.
     """
 
     total: Array
@@ -59,30 +59,30 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class FedFTRL(Algorithm[FedFTRLState]):
-    """Follow the regularised leader on gossiped estimates, what they cut off being passed on.
+    """Follow the regularised leader on truncated gossiped estimates, with flooded corrections.
 
     x_t minimises ⟨x, L̂_t⟩ - (2/η_t) Σ sqrt(x_k) + (1/γ_t) Σ x_k ln x_k. The agent sees ℓ of its
-    arm; ℓ̃ = ℓ/max{x, 12 N C_t γ_t} goes into L̂ ← Σ_u W_uv L̂^u + N ℓ̃, so that every L̂ estimates
-    the sum over agents, and the difference ℓ/x - ℓ̃ is flooded and added by everyone D rounds later.
+    arm. It adds ℓ̃ = ℓ/max{x, 12 N C_t γ_t} in L̂ ← Σ_u W_uv L̂^u + N ℓ̃, so that every L̂ estimates
+    the sum over agents. The difference ℓ/x - ℓ̃ is flooded, and all agents add it D rounds later.
     C_t = min{ln(N t), sqrt(N)}/(1 - σ2) + 2 + D, D the diameter, and
 
     1/η_t = a sqrt(N t) + a₀ 169 N² D,
     1/γ_t = b N sqrt(C_t t / ln K) + b₀ (36 D² (K-1)^(2/3) + 4 C_t²).
 
-    The constants are second hand and unverified: notes on the paper, not the paper. `published`
-    is a = 4, b = 8, a₀ = b₀ = 1; `experimental`, by the same notes, is what its experiments use,
-    a = 0.1, b = 8, a₀ = b₀ = 0. With either it learns slowly.
+    The constants are unverified: they are from notes on the paper, not from the paper. `published`
+    is a = 4, b = 8, a₀ = b₀ = 1. `experimental`, used in the experiments of the paper by the same
+    notes, is a = 0.1, b = 8, a₀ = b₀ = 0. With either it learns slowly.
 
-    The flooded record names the arm played and tells its loss: `raw`. One agent, or `gossip.none`,
-    is a network of one: N = 1, D = 0, σ2 = 0, and the difference comes back a round late.
+    The flooded record contains the arm played and its loss: it is `raw`. One agent, or
+    `gossip.none`, is a network of one: N = 1, D = 0, σ2 = 0, and the difference is a round late.
 
     Args:
-        constants: where the numbers not given come from, `experimental` or `published`.
+        constants: the preset of all numbers not given, `experimental` or `published`.
         tsallis_scale: a.
         tsallis_start: a₀.
         entropy_scale: b, above 0.
         entropy_start: b₀.
-        truncation: the 12 of the truncated estimator; 0 cuts off nothing.
+        truncation: the 12 of the truncated estimator; 0 truncates nothing.
 
     Example:
         >>> import fedbandits as fb
@@ -98,7 +98,7 @@ class FedFTRL(Algorithm[FedFTRLState]):
     entropy_scale: float
     entropy_start: float
     truncation: float
-    # Of the network, by set_up: before it, that of one agent.
+    # `set_up` takes these from the network; before that, they are those of one agent.
     size: float = field(default=1.0, repr=False)
     gap: float = field(default=1.0, repr=False)
     diameter: float = field(default=0.0, repr=False)
@@ -138,12 +138,12 @@ class FedFTRL(Algorithm[FedFTRLState]):
         }
         for name, value in given.items():
             chosen = PRESETS[constants][name] if value is None else nonnegative(value, name)
-            object.__setattr__(self, name, chosen)
+            self._assign(**{name: chosen})
         if self.entropy_scale == 0:
             raise ValueError("entropy_scale must be above 0, since γ_t divides by it; not 0")
 
     def set_up(self, setting: Setting) -> Self:
-        """N, 1 - σ2 and D of the network; a disconnected agent is a network of one."""
+        """Fill in N, 1 - σ2 and D of the network; without gossip they are those of one agent."""
         gossip = setting.gossip
         if gossip is None or gossip.silent or setting.agents == 1:
             return self.with_values(size=1.0, gap=1.0, diameter=0.0, hops=1)
@@ -159,7 +159,7 @@ class FedFTRL(Algorithm[FedFTRLState]):
         )
 
     def rates(self, t: Array, like: Array) -> Rates:
-        """1/η_t, 1/γ_t and the least that the estimator divides by, for the arms of `like`."""
+        """Return 1/η_t, 1/γ_t and the smallest divisor of the estimator, for the arms of `like`."""
         xp = like.__array_namespace__()
         arms, size, diameter = like.shape[0], self.size, self.diameter
         t = xp.asarray(t, dtype=like.dtype)
@@ -178,18 +178,14 @@ class FedFTRL(Algorithm[FedFTRLState]):
         batch: tuple[int, ...] = (),
         dtype: DTypeLike = np.float32,
     ) -> FedFTRLState:
-        """L̂_1 = 0."""
+        """Return L̂_1 = 0."""
         zeros = np.zeros((arms, *batch), dtype)
         return FedFTRLState(zeros, zeros)
 
     def distribution(self, state: FedFTRLState, t: Array) -> Array:
-        """The regularised leader, of the rates of round t."""
+        """Return the regularised leader with the rates of round t."""
         rates = self.rates(t, state.total)
         return regularised_leader(state.total, tsallis=rates.tsallis, entropy=rates.entropy)
-
-    def message(self, state: FedFTRLState) -> dict[str, Array]:
-        """The running estimates are averaged; what was cut off them is passed on whole."""
-        return {"total": state.total, "difference": state.difference}
 
     def update(
         self,
@@ -200,7 +196,7 @@ class FedFTRL(Algorithm[FedFTRLState]):
         p: Array,
         t: Array,
     ) -> FedFTRLState:
-        """L̂ ← Σ_u W_uv L̂^u + N ℓ̃ + the differences of D rounds ago."""
+        """Return L̂ ← Σ_u W_uv L̂^u + N ℓ̃ + the differences of D rounds ago."""
         xp = p.__array_namespace__()
         chosen = played(action, like=p)
         x = taken(p, action)

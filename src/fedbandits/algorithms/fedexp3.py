@@ -28,20 +28,20 @@ class FedExp3(ExploringWeights):
     z_{t+1}^v = Σ_u W_uv z_t^u + g_t^v,  x_t ∝ exp(-η_{t-1} z_t),  p_t = (1 - γ_t) x_t + γ_t / K.
 
     With a memory of m rounds it forgets: z_{t+1}^v = λ Σ_u W_uv z_t^u + g_t^v, λ = 1 - 1/m. The
-    mean over agents is then the discounted sum of mean estimates, and nothing more is sent. The
-    default rate reads the same z, the losses of about the last m rounds: it is the rate of a game
-    of m rounds, falls no lower, and rises again where the best arm of late loses little. No
-    theorem here speaks of it.
+    mean over agents is then the discounted sum of mean estimates. The messages stay the same. The
+    default rate depends on this z, the losses of about the last m rounds. So it is the rate of a
+    game of m rounds, and rises again if the recently best arm loses little. For a constant rate
+    `fb.bounds.forgetting_bound` holds.
 
-    The default needs no tuning: a learning rate that adapts to the losses, and to how slowly the
-    network spreads what is estimated, which `set_up` works out. The constants behind
-    the paper's figures are `FedExp3(0.1)`; `from_theorem` gives Theorem 3's.
+    The default needs no tuning: its learning rate adapts to the losses, and to the speed at which
+    the network spreads estimates, which `set_up` computes. `FedExp3(0.1)` has the constants of the
+    paper's figures; `from_theorem` gives those of Theorem 3.
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
-        memory: m, in rounds, at least 1; None remembers forever. A live agent's rounds are its own
-            observations.
+        memory: m, in rounds, at least 1; None remembers forever. The rounds of a live agent are its
+            own observations.
 
     Example:
         >>> import fedbandits as fb
@@ -66,7 +66,10 @@ class FedExp3(ExploringWeights):
         memory: float | None = None,
     ) -> None:
         super().__init__(learning_rate, exploration)
-        object.__setattr__(self, "memory", None if memory is None else checked_memory(memory))
+        if memory is not None:
+            fix = "; leave it out to remember forever"
+            memory = checks.within(memory, "memory, in rounds,", "[1, inf)", fix)
+        self._assign(memory=memory)
 
     def __repr__(self) -> str:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -75,11 +78,11 @@ class FedExp3(ExploringWeights):
 
     @classmethod
     def from_theorem(cls, gossip: Gossip, *, arms: int, horizon: int) -> FedExp3:
-        """The rates of the paper's upper bound, for this gossip, K and T.
+        """Return the algorithm with the rates of the paper's upper bound for this gossip, K and T.
 
-        γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T), with γ_T not clipped. Where
-        γ_T is above 1 the agents play uniformly throughout; a warning then names the horizon from
-        which the theorem says anything.
+        γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T), with γ_T not clipped. If γ_T
+        is above 1, agents always play uniformly; a warning names the horizon from which the theorem
+        is not vacuous.
         """
         rates = theory.theorem_rates(gossip, arms=arms, horizon=horizon)
         if rates.exploration_at_horizon > 1:
@@ -96,10 +99,6 @@ class FedExp3(ExploringWeights):
             return cls(Constant(0.0), Constant(1.0))
         return cls(Constant(rates.learning_rate), Power(rates.exploration_scale, 1 / 3))
 
-    def message(self, state: LossEstimates) -> dict[str, Array]:
-        """Only the running estimates leave the agent."""
-        return {"z": state.z}
-
     def largest_estimate(self, arms: int, rounds: float) -> float:
         """Return T K / γ_T, or m K / γ_T with a memory of m < T rounds."""
         most = super().largest_estimate(arms, rounds)
@@ -114,26 +113,8 @@ class FedExp3(ExploringWeights):
         p: Array,
         t: Array,  # noqa: ARG002
     ) -> LossEstimates:
-        """Lines 5 and 6: z_{t+1}^v = Σ_u W_uv z_t^u + g_t^v, the agent's own z included."""
+        """Return z_{t+1}^v = Σ_u W_uv z_t^u + g_t^v, lines 5 and 6 of Algorithm 1."""
         known = received["z"]
-        if self.memory is not None:  # whether it forgets is known when it is compiled
+        if self.memory is not None:  # known when it is compiled
             known = (1.0 - 1.0 / self.memory) * known
         return state._replace(z=known + importance_weighted(feedback, action, p))
-
-
-def checked_memory(memory: float) -> float:
-    """A memory in rounds, at least 1.
-
-    Example:
-        >>> checked_memory(0.5)
-        Traceback (most recent call last):
-            ...
-        ValueError: memory is in rounds, a finite number of at least 1, not 0.5; leave it out ...
-    """
-    found = checks.number(memory, "memory")
-    if not 1 <= found < math.inf:
-        raise ValueError(
-            f"memory is in rounds, a finite number of at least 1, not {memory}; leave it out to "
-            "remember forever"
-        )
-    return found

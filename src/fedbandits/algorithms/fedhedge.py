@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FedHedge(Algorithm[LossEstimates]):
-    """Exponential weights on gossiped losses, each agent seeing the losses of all arms.
+    """Exponential weights on gossiped losses; each agent sees the losses of all arms.
 
     z_{t+1}^v = Σ_u W_uv z_t^u + ℓ_t^v,  p_t ∝ exp(-η_{t-1} z_t).
 
@@ -49,13 +49,14 @@ class FedHedge(Algorithm[LossEstimates]):
     sleeps: ClassVar[bool] = True
 
     def __init__(self, learning_rate: float | Schedule = Anytime(1.0)) -> None:  # noqa: B008
-        object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
+        self._assign(learning_rate=as_schedule(learning_rate, "learning_rate"))
 
     @classmethod
     def from_theorem(cls, gossip: Gossip, *, arms: int, horizon: int) -> FedHedge:
-        """η = sqrt(ln K / ((C_W + 1/2) T)), for which regret <= 2 sqrt((C_W + 1/2) T ln K).
+        """Return the algorithm with η = sqrt(ln K / ((C_W + 1/2) T)).
 
-        This follows from the paper's proof with ‖g‖ <= 1; it is not a theorem of the paper.
+        Its regret is at most 2 sqrt((C_W + 1/2) T ln K). This follows from the paper's proof with
+        ‖g‖ <= 1; it is not a theorem of the paper.
         """
         rate = theory.full_information_rate(gossip, arms=arms, horizon=horizon)
         return cls(Constant(rate))
@@ -63,16 +64,12 @@ class FedHedge(Algorithm[LossEstimates]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> LossEstimates:
-        """z_1 = 0."""
+        """Return z_1 = 0."""
         return LossEstimates.zeros(arms, agents, batch, dtype)
 
     def distribution(self, state: LossEstimates, t: Array) -> Array:
-        """p_t ∝ exp(-η_{t-1} z_t)."""
+        """Return p_t ∝ exp(-η_{t-1} z_t)."""
         return exponential_weights(state, self.learning_rate, t)
-
-    def message(self, state: LossEstimates) -> dict[str, Array]:
-        """Only the running sums leave the agent."""
-        return {"z": state.z}
 
     def update(
         self,
@@ -83,7 +80,7 @@ class FedHedge(Algorithm[LossEstimates]):
         p: Array,  # noqa: ARG002
         t: Array,  # noqa: ARG002
     ) -> LossEstimates:
-        """z_{t+1}^v = Σ_u W_uv z_t^u + ℓ_t^v."""
+        """Return z_{t+1}^v = Σ_u W_uv z_t^u + ℓ_t^v."""
         return state._replace(z=received["z"] + feedback)
 
     def largest_estimate(self, arms: int, rounds: float) -> float:  # noqa: ARG002
@@ -91,5 +88,5 @@ class FedHedge(Algorithm[LossEstimates]):
         return rounds
 
     def charge_absent(self, state: LossEstimates, absent: Array, loss: Array) -> LossEstimates:
-        """An absent arm is charged the loss incurred, and keeps its share."""
+        """Charge absent arms the loss incurred, so that they keep their share."""
         return charge_absent(state, absent, loss)

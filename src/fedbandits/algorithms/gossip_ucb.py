@@ -18,13 +18,13 @@ TIE = 1e-6
 
 
 class GossipUCBState(NamedTuple):
-    """What one GossipUCB agent knows, each `[K, *batch]` but `agents`.
+    """The state of an agent: arrays `[K, *batch]`, and a scalar.
 
     Attributes:
-        n: how often the agent played each arm.
+        n: number of times that the agent played each arm.
         mean: the agent's own mean reward of each arm, X̃.
         theta: the gossiped estimate of each arm's mean reward over all agents, ϑ.
-        n_most: the most plays of each arm heard of from anyone, ñ.
+        n_most: the largest number of plays of each arm that was received, ñ.
         agents: number of agents in the network, a scalar.
     """
 
@@ -39,12 +39,12 @@ class GossipUCBState(NamedTuple):
 class GossipUCB(Algorithm[GossipUCBState]):
     """UCB on gossiped means of rewards, reward = 1 - loss; made for stationary losses.
 
-    The first K rounds play each arm once. Then an agent more than N plays behind the most played
-    arm it has heard of catches up; otherwise it maximises ϑ(i) + sqrt(2 N ln t / n(i)).
+    The first K rounds play each arm once. After that, an agent plays an arm i with
+    n(i) < ñ(i) - N if there is one; otherwise it maximises ϑ(i) + sqrt(2 N ln t / n(i)).
 
-    Choices where the source is silent: ties are broken uniformly at random (within 1e-6 of
-    1 + |best|); the first pull counts in the mean; t is the round, the K first pulls included.
-    The source's bonus α₁ = 64/N^17 is the same for every arm and left out. The source activates
+    The source leaves some choices open. Here ties are broken uniformly at random (within 1e-6 of
+    1 + |best|), the first pull counts in the mean, and t is the round, including the first K pulls.
+    The bonus α₁ = 64/N^17 of the source is equal for all arms and left out. The source activates
     one random edge a round (`fb.gossip.random_edge`); any other gossip works too.
 
     Example:
@@ -63,7 +63,7 @@ class GossipUCB(Algorithm[GossipUCBState]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> GossipUCBState:
-        """Nothing played yet."""
+        """Return the state before the first play."""
         zeros = np.zeros((arms, *batch), dtype)
         return GossipUCBState(zeros, zeros, zeros, zeros, np.asarray(agents, dtype))
 
@@ -72,11 +72,11 @@ class GossipUCB(Algorithm[GossipUCBState]):
         return 1.0
 
     def rounds_before_gossip(self, arms: int) -> int:
-        """The K first pulls, in which ϑ = X̃ whatever was received."""
+        """Return K: during the first K pulls ϑ = X̃, independent of messages."""
         return arms
 
     def distribution(self, state: GossipUCBState, t: Array) -> Array:
-        """Uniform over the arms that are due: first pulls, then arms behind, then the best."""
+        """Return the uniform distribution over arms due: first pulls, arms behind, or the best."""
         xp = state.n.__array_namespace__()
         first = played(t - 1, like=state.n)
         behind = state.n < state.n_most - state.agents
@@ -88,10 +88,6 @@ class GossipUCB(Algorithm[GossipUCBState]):
         due = xp.where(t <= state.n.shape[0], first, catching_up).astype(state.n.dtype)
         return due * (1.0 / over_arms("sum", due))
 
-    def message(self, state: GossipUCBState) -> dict[str, Array]:
-        """The estimate is averaged; of the play counts the neighbours keep the largest."""
-        return {"theta": state.theta, "n_most": state.n_most}
-
     def update(
         self,
         state: GossipUCBState,
@@ -101,7 +97,7 @@ class GossipUCB(Algorithm[GossipUCBState]):
         p: Array,
         t: Array,
     ) -> GossipUCBState:
-        """ϑ ← Σ_u W_uv ϑ^u + X̃_new - X̃_old, and ñ ← max(n_new, ñ of the neighbours)."""
+        """Return ϑ ← Σ_u W_uv ϑ^u + X̃_new - X̃_old, and ñ ← max(n_new, ñ of the neighbours)."""
         xp = p.__array_namespace__()
         chosen = played(action, like=p).astype(state.n.dtype)
         n = state.n + chosen

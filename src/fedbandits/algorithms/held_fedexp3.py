@@ -1,4 +1,4 @@
-"""HeldFedExp3: one arm a block, and noise on the block's sum of losses."""
+"""HeldFedExp3: one arm per block, and noise on the sum of its losses."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array
 from fedbandits.common import checks
-from fedbandits.schedules import Power, Schedule, as_schedule
+from fedbandits.schedules import Power, Schedule
 
 from .base import Setting
+from .blocks import checked_block
 from .exponential_weights import (
     checked_exploration,
     explore,
     exponential_weights,
     importance_weighted,
+    optional_rate,
 )
-from .laplace import checked_epsilon, laplace
-from .noised_blocks import NoisedBlocks
+from .noised_blocks import NoisedBlocks, laplace
 
 
 class HeldArm(NamedTuple):
     """The state of an agent.
 
     Attributes:
-        z: cumulative loss estimates, all noised, `[K, *batch]`: what is played from and sent.
-        held: 1/p of the arm that the block began with, in that arm's place, else 0, `[K, *batch]`.
-        gathered: the block's sum of losses so far, over p, in the same place, `[K, *batch]`.
+        z: cumulative loss estimates with noise, `[K, *batch]`; distributions and messages use them.
+        held: 1/p at the arm of this block, else 0, `[K, *batch]`.
+        gathered: the sum of losses of this block so far, over p, at the same arm, `[K, *batch]`.
         agents: number of agents in the network, a scalar.
     """
 
@@ -45,26 +46,26 @@ class HeldArm(NamedTuple):
 class HeldFedExp3(NoisedBlocks[HeldArm]):
     """FedExp3 that holds an arm for B rounds and learns from one noised sum of its losses.
 
-    In a block's first round a is drawn from p = (1 - γ) x + γ/K, x ∝ exp(-η z), and then held:
-    every further round of the block plays a. At the block's end
+    In the first round of a block the agent draws a from p = (1 - γ) x + γ/K, x ∝ exp(-η z), and
+    plays a in every round of the block. At the end of the block
 
-        z(a) grows by (Σ_{t in block} ℓ_t(a) + Laplace(1/ε)) / p(a);
+        z(a) ← z(a) + (Σ_{t in block} ℓ_t(a) + Laplace(1/ε)) / p(a).
 
-    gossip, z^v ← Σ_u W_uv z^u, goes on in every round.
+    Gossip, z^v ← Σ_u W_uv z^u, continues in every round.
 
-    What is claimed is in `guarantee`: ε-differential privacy for one agent's loss in one round
+    `guarantee` states the claim: ε-differential privacy for the loss of one agent in one round
     (event level), against all other agents together, who see all messages and all arms. One loss
-    is in one block's sum and moves it by at most 1; whatever anyone sees later is computed from the
-    noised sum. Arms are public. m rounds of one person have m ε; a whole history of T rounds T ε,
-    which is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents
-    refuse it.
+    changes the sum of one block by at most 1, and everything that others see is computed from the
+    noised sums. Arms are public. m rounds of one person have m ε; over T rounds the guarantee
+    weakens to T ε, which protects nothing. The noise is simulated (see `laplace`), so live agents
+    reject this algorithm.
 
-    Asi, Raman and Talwar have a bound for one agent that learns so, with rates of their own; none
-    is known for these rates, nor with gossip.
+    Asi, Raman and Talwar prove a bound for one such agent with other rates. No bound is known for
+    these rates or with gossip.
 
     Args:
         epsilon: ε.
-        block: B, rounds for which an arm is held; 10/sqrt(ε) by default, rounded upwards.
+        block: B, rounds for which an arm is held; 10/sqrt(ε) by default, rounded up.
         learning_rate: η, a number or a schedule; by default
             2 sqrt(B ln K / ((K/N + 1) (B²/4 + 2/ε²) t)), lower where a noised sum varies more.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
@@ -95,36 +96,33 @@ class HeldFedExp3(NoisedBlocks[HeldArm]):
         learning_rate: float | Schedule | None = None,
         exploration: float | Schedule = Power(0.3, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
-        epsilon = checked_epsilon(epsilon)
+        epsilon = checks.within(epsilon, "epsilon", "(0, inf)")
         if block is None:
             block = math.ceil(10 / math.sqrt(epsilon))
-        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
-        values = {
-            "epsilon": epsilon,
-            "block": checks.whole(block, "block", least=1, most=checks.INT32),
-            "learning_rate": rate,
-            "exploration": checked_exploration(exploration),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            epsilon=epsilon,
+            block=checked_block(block),
+            learning_rate=optional_rate(learning_rate),
+            exploration=checked_exploration(exploration),
+        )
 
     def set_up(self, setting: Setting) -> Self:
-        """Fill in the learning rate, where it was not given."""
+        """Fill in the learning rate if it was not given."""
         if self.learning_rate is not None:
             return self
-        varies = self.block / 4 + 2 / (self.epsilon**2 * self.block)  # of a sum, for each round
+        varies = self.block / 4 + 2 / (self.epsilon**2 * self.block)  # variance of a sum, per round
         scale = math.log(setting.arms) / ((setting.arms / setting.agents + 1) * varies)
         return replace(self, learning_rate=Power(2 * math.sqrt(scale), 1 / 2))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> HeldArm:
-        """z_1 = 0."""
+        """Return z_1 = 0."""
         zeros = np.zeros((arms, *batch), dtype)
         return HeldArm(zeros, zeros, zeros, np.asarray(agents, dtype))
 
     def distribution(self, state: HeldArm, t: Array) -> Array:
-        """As in FedExp3 where a block begins; then certainly the arm that is held."""
+        """Return the distribution of FedExp3 in the first round of a block, then the arm held."""
         if self.learning_rate is None:
             raise ValueError(self.not_set_up)
         xp = state.z.__array_namespace__()
@@ -141,14 +139,14 @@ class HeldFedExp3(NoisedBlocks[HeldArm]):
         p: Array,
         t: Array,
     ) -> HeldArm:
-        """The average of the noised estimates; the loss stays with the agent."""
+        """Average the noised estimates, and add the loss to the sum of the block."""
         xp = p.__array_namespace__()
         drawn = importance_weighted(xp.ones_like(feedback), action, p)
         held = xp.where(self._begins(t), drawn, state.held)
         return state._replace(z=received["z"], held=held, gathered=state.gathered + feedback * held)
 
     def disturb(self, state: HeldArm, uniforms: Array, t: Array) -> HeldArm:  # noqa: ARG002
-        """The block is over: z grows by the block's sum and its noise, over p."""
+        """Add the sum of the block and its noise, over p, to z."""
         xp = state.z.__array_namespace__()
         noise = state.held * laplace(uniforms) / self.epsilon
         empty = xp.zeros_like(state.gathered)

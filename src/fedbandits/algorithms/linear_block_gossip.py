@@ -1,4 +1,4 @@
-"""LinearBlockGossip: block gossip for losses linear in the arms, of which there may be many."""
+"""LinearBlockGossip: block gossip for losses that are linear in many arms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -17,45 +17,44 @@ from fedbandits.gossip import acceleration as accelerated
 from fedbandits.schedules import Constant, Power, Schedule, as_schedule
 from fedbandits.theory import rates as theory
 
-from .base import Algorithm, Leaf, Setting
-from .blocks import TOLERANCE, BlockState, advance, chebyshev_weight
-from .exponential_weights import LossEstimates, softmax
+from .base import Setting
+from .blocks import TOLERANCE, BlockAlgorithm, BlockState, advance, chebyshev_weight, checked_block
+from .exponential_weights import LossEstimates, optional_rate, softmax
 from .spanner import Spanner, checked_actions, volumetric_spanner
-from .tunable import BLOCK, EXPLORATION, LEARNING_RATE, Tunable
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
 
 _LEAST = 1e-4
-"""What each member of the spanner is played at least, in float32's name."""
+"""The smallest probability of a member of the spanner; float32 needs it."""
 
 
 @dataclass(frozen=True)
-class LinearBlockGossip(Algorithm[BlockState]):
-    """Agents agree, block by block, on an estimate of θ alone; it tells the loss of every arm.
+class LinearBlockGossip(BlockAlgorithm):
+    """Agents agree, block by block, on an estimate of θ, which gives the loss of every arm.
 
     S is a volumetric spanner of the actions: at most 3d of them, b_j, with a_k = Σ_j λ^(k)(j) b_j
-    and ‖λ^(k)‖ <= 1. In block τ of B rounds everyone plays from
+    and ‖λ^(k)‖ <= 1. In block τ of B rounds agents play from
 
         p_τ = (1 - α - β) p'_τ + α/K + β 1_S/|S|,  M_τ = Σ_k p_τ(k) a_k a_kᵀ,
 
-    and estimates θ̂_t = M_τ^{-1} a ℓ_t from the action a played. Only the |S| numbers ⟨b_j, θ̂⟩
-    leave, summed over a block and averaged by accelerated gossip while the next block is played.
-    The learner, two copies of exponential weights that take turns by blocks, rebuilds the loss of
-    arm k as Σ_j λ^(k)(j) z(j). Regret grows with ln K and d, not with K, and so does what is sent.
+    and estimate θ̂_t = M_τ^{-1} a ℓ_t from the action a played. They send the |S| numbers ⟨b_j, θ̂⟩,
+    summed over a block and averaged by accelerated gossip during the next block. The learner has
+    two copies of exponential weights that alternate by block. It computes the loss of arm k as
+    Σ_j λ^(k)(j) z(j). Regret grows with ln K and d, not with K, and messages have |S| numbers.
 
     The defaults need no horizon and are not covered by the theorem: Chebyshev's weights, the
     shortest B that leaves at most a tenth of the disagreement, η_t = sqrt(2 ln K/((B/4 + d/N) t))
-    at the first round t of a block, and β = min{1/2, |S| max{η/N, 0.0001}}: one agent's estimate in
-    one round is |S|/β at most, a 1/N of which moves no exponent by more than 1; with less than
-    0.0001 a solution in float32 has no digits left. `from_theorem` gives the paper's rates.
+    at the first round t of a block, and β = min{1/2, |S| max{η/N, 0.0001}}. An estimate is then at
+    most |S|/β, and a 1/N of it moves no exponent by more than 1. Below 0.0001 a solution in float32
+    has no correct digits. `from_theorem` gives the rates of the paper.
 
     Args:
-        actions: a_k, `[K, d]`; None takes the problem's.
+        actions: a_k, `[K, d]`; None takes those of the problem.
         learning_rate: η, a number or a schedule.
-        exploration: β, a number in (0, 1] or a schedule (clipped at 1 - α). Like η it is that of
-            the block's first round.
-        block: B, rounds in a block; None for the fewest that the network needs.
+        exploration: β, a number in (0, 1] or a schedule (clipped at 1 - α). Like η it is evaluated
+            at the first round of a block.
+        block: B, rounds in a block; None takes the fewest that the network needs.
         uniform: α, in [0, 1].
 
     Example:
@@ -79,17 +78,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
     """σ2 for Chebyshev's weights, 0 for plain gossip; from the network."""
     spanner: Spanner | None = field(repr=False)
     horizon: int | None = field(repr=False, metadata={"static": True})
-    """T, where the theorem's rates are asked for and wait for the actions."""
-
-    leaves: ClassVar[Mapping[str, Leaf]] = {"x": Leaf(kind="estimate", combine="average")}
-    common_round: ClassVar[str | None] = (
-        "it gossips and learns in blocks of rounds that begin everywhere at once"
-    )
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "block": BLOCK,
-        "exploration": EXPLORATION,
-    }
+    """T, if `set_up` shall compute the rates of the theorem."""
 
     def __init__(
         self,
@@ -100,33 +89,28 @@ class LinearBlockGossip(Algorithm[BlockState]):
         *,
         uniform: float = 0.0,
     ) -> None:
-        values = {
-            "actions": None if actions is None else checked_actions(actions),
-            "learning_rate": None
-            if learning_rate is None
-            else as_schedule(learning_rate, "learning_rate"),
-            "exploration": None if exploration is None else _exploration(exploration),
-            "block": None
-            if block is None
-            else checks.whole(block, "block", least=1, most=checks.INT32),
-            "uniform": float(checks.unit_interval(uniform, "uniform")),
-            "sigma": None,
-            "spanner": None,
-            "horizon": None,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            actions=None if actions is None else checked_actions(actions),
+            learning_rate=optional_rate(learning_rate),
+            exploration=None if exploration is None else _exploration(exploration),
+            block=checked_block(block),
+            uniform=float(checks.unit_interval(uniform, "uniform")),
+            sigma=None,
+            spanner=None,
+            horizon=None,
+        )
 
     @classmethod
     def from_theorem(
         cls, gossip: Gossip, *, arms: int, horizon: int, actions: Any = None
     ) -> LinearBlockGossip:
-        """The rates of the paper for this gossip, K, T and the dimension of the actions.
+        """Return the algorithm with the rates of the paper for this gossip, K and T.
 
         B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, α = 1/T,
-        η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))} and β = 3Bdη, the last two as soon as the actions
-        are known. Chebyshev's weights stand in for the paper's momentum: after as many steps they
-        leave less of the disagreement. Where T <= 2B nothing is learned; a warning then says so.
+        η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))} and β = 3Bdη; `set_up` computes the last two,
+        which depend on the actions. Chebyshev's weights replace the momentum of the paper: after
+        equally many steps they leave less disagreement. If T <= 2B, agents learn nothing, and a
+        warning is issued.
         """
         block = theory.linear_rates(gossip, arms=arms, horizon=horizon, dimension=1).block
         if gossip.gap > 0 and not accelerated.accelerable(gossip):
@@ -146,16 +130,11 @@ class LinearBlockGossip(Algorithm[BlockState]):
 
     @property
     def arms_given(self) -> int | None:
-        """As many as there are actions."""
+        """The number of actions, if they were given."""
         return None if self.actions is None else len(self.actions)
 
-    @property
-    def rounds_before_learning(self) -> int:
-        """Two blocks: in the second the agents agree on what was seen in the first."""
-        return 2 * (self.block or 0)
-
     def set_up(self, setting: Setting) -> Self:
-        """Find the spanner; fill in actions, block and learning rate where they were not given."""
+        """Compute the spanner; fill in actions, block and learning rate if they were not given."""
         actions = setting.actions if self.actions is None else self.actions
         if actions is None:
             raise ValueError(
@@ -182,7 +161,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
         )
 
     def _rates(self, setting: Setting, dimension: int, block: int) -> dict[str, Schedule | None]:
-        """η and β: the given, the theorem's, or the practical."""
+        """Return η and β that replace the given ones: those of the theorem, or the default η."""
         if self.horizon is not None and setting.gossip is not None:
             sizes = {"arms": setting.arms, "horizon": self.horizon}
             theirs = theory.linear_rates(setting.gossip, **sizes, dimension=dimension)
@@ -203,12 +182,12 @@ class LinearBlockGossip(Algorithm[BlockState]):
         batch: tuple[int, ...] = (),
         dtype: DTypeLike = np.float32,
     ) -> BlockState:
-        """Nothing learned, nothing to gossip about."""
+        """Return the state before round 1."""
         spanner, *_ = self._ready()
         return BlockState.zeros(spanner.basis.shape[0], agents, batch, dtype)
 
     def distribution(self, state: BlockState, t: Array) -> Array:
-        """p_τ = (1 - α - β) p'_τ + α/K + β 1_S/|S|, the same in all rounds of a block."""
+        """Return p_τ = (1 - α - β) p'_τ + α/K + β 1_S/|S|, the same in all rounds of a block."""
         xp = state.z.__array_namespace__()
         spanner, rate, block = self._ready()
         first = (t - 1) // block * block + 1
@@ -229,10 +208,6 @@ class LinearBlockGossip(Algorithm[BlockState]):
         kept = (1.0 - self.uniform - beta) * leader
         return (kept + self.uniform / losses.shape[0] + beta * share).astype(losses.dtype)
 
-    def message(self, state: BlockState) -> dict[str, Array]:
-        """x^b, on the way to the mean over agents of the previous block's sums."""
-        return {"x": state.x}
-
     def update(
         self,
         state: BlockState,
@@ -242,7 +217,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
         p: Array,
         t: Array,
     ) -> BlockState:
-        """One step of gossip; at the end of a block the result is fed and the copies change."""
+        """Make one step of gossip; at the end of a block, feed the result and swap the copies."""
         spanner, _, block = self._ready()
         done = (t - 1) % block  # steps of gossip in this block so far
         estimates = product(spanner.basis, _estimate(spanner, feedback, action, p))
@@ -259,7 +234,7 @@ class LinearBlockGossip(Algorithm[BlockState]):
 
 
 def _estimate(spanner: Spanner, loss: Array, action: Array, p: Array) -> Array:
-    """θ̂ = M^{-1} a ℓ with M = Σ_k p(k) a_k a_kᵀ, unbiased: `[d, *batch]`."""
+    """Return θ̂ = M^{-1} a ℓ with M = Σ_k p(k) a_k a_kᵀ, unbiased: `[d, *batch]`."""
     xp = p.__array_namespace__()
     vectors = xp.asarray(spanner.vectors, dtype=p.dtype)
     arms, d = vectors.shape
@@ -273,9 +248,6 @@ def _estimate(spanner: Spanner, loss: Array, action: Array, p: Array) -> Array:
 
 def _exploration(exploration: float | Schedule) -> Schedule:
     beta = as_schedule(exploration, "exploration")
-    if isinstance(beta, Constant) and not 0 < beta.value <= 1:
-        raise ValueError(
-            f"exploration must be above 0, so that every direction is tried, and at most 1, not "
-            f"{beta.value:g}"
-        )
+    if isinstance(beta, Constant):
+        checks.within(beta.value, "exploration", "(0, 1]", ": every direction must be tried")
     return beta

@@ -1,4 +1,4 @@
-"""PrivateFedExp3: arms and losses stay behind noise that is added once per block."""
+"""PrivateFedExp3: noise, added once per block, protects arms and losses."""
 
 from __future__ import annotations
 
@@ -12,22 +12,27 @@ from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, over_arms, played, taken
 from fedbandits.common import checks
-from fedbandits.schedules import Constant, Power, Schedule, as_schedule
+from fedbandits.schedules import Constant, Power, Schedule
 
 from .base import Setting
-from .exponential_weights import checked_exploration, explore, exponential_weights
-from .laplace import checked_epsilon, laplace
-from .noised_blocks import NoisedBlocks
+from .blocks import checked_block
+from .exponential_weights import (
+    checked_exploration,
+    explore,
+    exponential_weights,
+    optional_rate,
+)
+from .noised_blocks import NoisedBlocks, laplace
 
 
 class NoisedEstimates(NamedTuple):
     """The state of an agent.
 
     Attributes:
-        z: cumulative loss estimates, all noised, `[K, *batch]`: what is played from and sent.
-        gathered: the agent's own estimates of this block so far, raw, `[K, *batch]`: what nobody
-            else sees, and what nothing is played from.
-        baseline: b, about what the arms that are played lose, of noised sums, `[1, *batch]`.
+        z: cumulative loss estimates with noise, `[K, *batch]`; distributions and messages use them.
+        gathered: the agent's own estimates of this block so far, without noise, `[K, *batch]`;
+            distributions and messages do not use them.
+        baseline: b, about the loss of the arms that are played, from noised sums, `[1, *batch]`.
         agents: number of agents in the network, a scalar.
     """
 
@@ -39,35 +44,36 @@ class NoisedEstimates(NamedTuple):
 
 @dataclass(frozen=True)
 class PrivateFedExp3(NoisedBlocks[NoisedEstimates]):
-    """FedExp3 whose estimates are bounded, summed up over B rounds, and noised before any use.
+    """FedExp3 with bounded estimates, summed over B rounds, and noise before any use.
 
-    In a block each agent gathers ĝ_t(i) = (ℓ_t - b) 1{a_t = i} / max(p_t(i), 1/C), b in [0, 1]
-    being a baseline. At the block's end
+    In a block each agent sums ĝ_t(i) = (ℓ_t - b) 1{a_t = i} / max(p_t(i), 1/C), with a baseline
+    b in [0, 1]. At the end of the block
 
-        z grows by S = Σ_{t in block} ĝ_t + Laplace(2 max(b, 1 - b) C/ε), independent in every
-        entry, and b by Σ_i max(p(i), 1/C) S(i) / 5B, but stays in [0, 1];
+        S = Σ_{t in block} ĝ_t + Laplace(2 max(b, 1 - b) C/ε), independent in every entry,
+        z ← z + S,  b ← b + Σ_i max(p(i), 1/C) S(i) / 5B, clipped to [0, 1].
 
-    before, by nothing of the block. Gossip, z^v ← Σ_u W_uv z^u, goes on in every round; arms are
-    drawn from p_t = (1 - γ_t) x_t + γ_t/K, x_t ∝ exp(-η_{t-1} z_t), of the noised z alone.
+    Gossip, z^v ← Σ_u W_uv z^u, continues in every round. Arms are drawn from p_t = (1 - γ_t) x_t +
+    γ_t/K, x_t ∝ exp(-η_{t-1} z_t), which depends on the noised z alone.
 
-    What is claimed is in `guarantee`: ε-differential privacy for one agent's arm and loss in one
-    round (event level), against all other agents together, who see all messages. One event, (a_t,
-    ℓ_t), is in one block's sum and moves it by at most 2 max(b, 1 - b) C in the L1 norm; whatever
-    anyone sees later, b among it, is computed from the noised sum. p_t is public, since z is sent:
-    the odds that others give to an arm, which begin at p_t, change by e^ε at most. Where losses
-    depend on the arms played (`fb.problems.Adaptive`), later ones show an arm past this noise: no
-    guarantee for arms then. m rounds of one person have m ε; a whole history of T rounds T ε, which
-    is no guarantee. The noise is a simulation (`algorithms/laplace.py`), so that live agents refuse
-    it. No regret bound is known.
+    `guarantee` states the claim: ε-differential privacy for the arm and the loss of one agent in
+    one round (event level), against all other agents together, who see all messages. One event
+    (a_t, ℓ_t) changes the sum of one block by at most 2 max(b, 1 - b) C in the L1 norm, and
+    everything that others see, including b, is computed from the noised sums. p_t is public, since
+    z is sent: the odds that others give to an arm start at p_t and change by at most e^ε. If losses
+    depend on the arms played (`fb.problems.Adaptive`), later losses reveal an arm without this
+    noise, and there is no guarantee for arms. m rounds of one person have m ε; over T rounds the
+    guarantee weakens to T ε, which protects nothing. The noise is simulated (see `laplace`), so
+    live agents reject this algorithm. No regret bound is known.
 
-    Why a baseline: max(p, 1/C) draws what is known of a rare arm to b. Were that 0, the best loss
-    there is, all would go back to rare arms; were it 1, agents would stay with the first arm they
-    took to. b begins at 1/2, where noise is least, and follows the losses of the arms played.
+    The baseline is needed because max(p, 1/C) pulls the estimate of a rare arm towards b. With
+    b = 0, the smallest loss, agents would return to rare arms; with b = 1 they would keep the first
+    arm that they prefer. b starts at 1/2, where the noise is smallest, and follows the losses of
+    the arms played.
 
     Args:
         epsilon: ε.
         bound: C; K/2 by default.
-        block: B, rounds in a block; 20 sqrt(K/ε) by default, rounded upwards.
+        block: B, rounds in a block; 20 sqrt(K/ε) by default, rounded up.
         learning_rate: η, a number or a schedule; 1/sqrt(B) by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
 
@@ -102,21 +108,16 @@ class PrivateFedExp3(NoisedBlocks[NoisedEstimates]):
         learning_rate: float | Schedule | None = None,
         exploration: float | Schedule = Power(0.3, 1 / 3),  # noqa: B008 (frozen)
     ) -> None:
-        rate = None if learning_rate is None else as_schedule(learning_rate, "learning_rate")
-        values = {
-            "epsilon": checked_epsilon(epsilon),
-            "bound": None if bound is None else _checked_bound(bound),
-            "block": None
-            if block is None
-            else checks.whole(block, "block", least=1, most=checks.INT32),
-            "learning_rate": rate,
-            "exploration": checked_exploration(exploration),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._assign(
+            epsilon=checks.within(epsilon, "epsilon", "(0, inf)"),
+            bound=None if bound is None else checks.within(bound, "bound", "[1, inf)"),
+            block=checked_block(block),
+            learning_rate=optional_rate(learning_rate),
+            exploration=checked_exploration(exploration),
+        )
 
     def set_up(self, setting: Setting) -> Self:
-        """Fill in the bound, the block and the learning rate, where they were not given."""
+        """Fill in the bound, the block and the learning rate if they were not given."""
         bound, block, rate = self.bound, self.block, self.learning_rate
         if bound is None:
             bound = max(setting.arms / 2, 1.0)
@@ -129,13 +130,13 @@ class PrivateFedExp3(NoisedBlocks[NoisedEstimates]):
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> NoisedEstimates:
-        """z_1 = 0, b = 1/2."""
+        """Return z_1 = 0, b = 1/2."""
         zeros = np.zeros((arms, *batch), dtype)
         half = np.full((1, *batch), 0.5, dtype)
         return NoisedEstimates(zeros, zeros, half, np.asarray(agents, dtype))
 
     def distribution(self, state: NoisedEstimates, t: Array) -> Array:
-        """p_t = (1 - γ_t) x_t + γ_t / K, of the noised z alone."""
+        """Return p_t = (1 - γ_t) x_t + γ_t / K, from the noised z alone."""
         if self.learning_rate is None:
             raise ValueError(self.not_set_up)
         x = exponential_weights(state, self.learning_rate, t)
@@ -150,20 +151,20 @@ class PrivateFedExp3(NoisedBlocks[NoisedEstimates]):
         p: Array,
         t: Array,  # noqa: ARG002
     ) -> NoisedEstimates:
-        """The average of the noised estimates; the agent's own wait for their noise."""
+        """Average the noised estimates, and add the own estimate to the sum of the block."""
         if self.bound is None:
             raise ValueError(self.not_set_up)
         own = bounded(feedback - state.baseline[0], action, p, self.bound)
         return state._replace(z=received["z"], gathered=state.gathered + own)
 
     def disturb(self, state: NoisedEstimates, uniforms: Array, t: Array) -> NoisedEstimates:
-        """The block is over: z grows by its sum and noise, and b follows."""
+        """Add the sum of the block and its noise to z, and move b towards the losses."""
         if self.bound is None or self.block is None:
             raise ValueError(self.not_set_up)
         xp, b = state.z.__array_namespace__(), state.baseline
         scale = 2.0 * xp.maximum(b, 1.0 - b) * self.bound / self.epsilon
         noised = state.gathered + scale * laplace(uniforms)
-        # What the block lost a round, less b, as the noised sum tells.
+        # The mean loss of the block minus b, from the noised sum.
         weights = xp.maximum(self.distribution(state, t), 1.0 / self.bound)
         lost = over_arms("sum", weights * noised)[None] / self.block
         return state._replace(
@@ -174,16 +175,16 @@ class PrivateFedExp3(NoisedBlocks[NoisedEstimates]):
 
 
 _FOLLOWS = 0.2
-"""How much of the way to a block's mean loss b goes."""
+"""The share of the way to the mean loss of a block that b moves."""
 
 
 def bounded(excess: Array, action: Array, p: Array, bound: Array) -> Array:
-    """ĝ(i) = (ℓ - b) 1{a = i} / max(p(i), 1/C), of absolute value max(b, 1 - b) C at most.
+    """Return ĝ(i) = (ℓ - b) 1{a = i} / max(p(i), 1/C), at most max(b, 1 - b) C in absolute value.
 
     Args:
         excess: ℓ - b, of the arm played, `[*batch]`.
         action: the arm played, `[*batch]`.
-        p: what it was drawn from, `[K, *batch]`.
+        p: the distribution it was drawn from, `[K, *batch]`.
         bound: C.
 
     Returns:
@@ -196,10 +197,3 @@ def bounded(excess: Array, action: Array, p: Array, bound: Array) -> Array:
     xp = p.__array_namespace__()
     weight = xp.minimum(1.0 / taken(p, action), bound)
     return xp.where(played(action, like=p), excess * weight, 0.0)
-
-
-def _checked_bound(bound: float) -> float:
-    found = checks.number(bound, "bound")
-    if not (math.isfinite(found) and found >= 1):
-        raise ValueError(f"bound must be a finite number of at least 1, not {bound}")
-    return found

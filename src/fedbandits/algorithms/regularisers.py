@@ -11,12 +11,15 @@ from fedbandits.arrays import Array, over_arms, repeated
 def regularised_leader(
     losses: Array, *, tsallis: Array = 0.0, entropy: Array = 0.0, barrier: Array = 0.0
 ) -> Array:
-    """Minimise over the simplex ⟨x, L⟩ - 2a Σ sqrt(x_k) + b Σ x_k ln x_k - c Σ ln x_k.
+    """Return the point of the simplex where a regularised loss is smallest.
+
+    It minimises ⟨x, L⟩ - 2a Σ sqrt(x_k) + b Σ x_k ln x_k - c Σ ln x_k.
 
     With u = ln x and f(u) = -a e^(-u/2) + b u - c e^(-u), increasing and concave, the optimum has
-    f(u_k) = λ - L_k for all arms and Σ e^(u_k) = 1. Both are solved at once, by a fixed number of
-    steps of third order: Halley's in u, and in λ Newton's on (Σ e^(u_k))^(-p) = 1 with the p that
-    makes it locally straight (1 for the barrier, 1/2 for Tsallis, 0 for the entropy).
+    f(u_k) = λ - L_k for all arms and Σ e^(u_k) = 1. Both are solved together by a fixed number of
+    steps of third order: Halley's method in u, and in λ Newton's method on (Σ e^(u_k))^(-p) = 1
+    with the p that makes it locally linear (1 for the barrier, 1/2 for Tsallis, 0 for the
+    entropy).
 
     Args:
         losses: L, `[K, *batch]`; only differences between arms matter.
@@ -50,7 +53,7 @@ def regularised_leader(
     # The best arm has 1/K <= x <= 1.
     left = -a * math.sqrt(arms) - b * math.log(arms) - c * arms
     right = -(a + c)
-    # Beyond this x is 0 for every purpose, and e^(-u) not yet infinite.
+    # Below this x counts as 0, and e^(-u) is still finite.
     lowest = 0.9 * math.log(float(xp.finfo(dtype).tiny))
 
     def step(before: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -60,7 +63,7 @@ def regularised_leader(
         f = b * u - a * root - c * square
         slope = 1.0 / (0.5 * a * root + b + c * square)
         bend = (0.25 * a * root + c * square) * slope
-        # x, x' and x'' as functions of λ where f(u) = λ - L, which u is not yet.
+        # x, x' and x'' as functions of λ at the u with f(u) = λ - L, near the current u.
         off = xp.clip((level - gaps - f) * slope, -0.5, 3.0)
         x = (1.0 + off * (1.0 + 0.5 * off)) / square
         growth = x * slope * (1.0 + bend * off)
@@ -80,12 +83,12 @@ def regularised_leader(
 
 
 def _steps(arms: int, dtype: Any) -> int:
-    """Enough for rounding error only: far from even, λ starts ln K too high in ln Σ x."""
+    """Return the steps until only rounding error is left; λ may start ln K too high in ln Σ x."""
     return 3 + math.ceil(math.log(arms)) + (1 if dtype.itemsize > 4 else 0)
 
 
 def _below(y: Array, a: Array, b: Array, c: Array) -> Array:
-    """A u below that with f(u) = -y: each term of f alone is above f, so its own u is below."""
+    """Return a u below that with f(u) = -y: each term of f is above f, so its own u is below."""
     xp = y.__array_namespace__()
 
     def alone(weight: Array, of: Array) -> Array:

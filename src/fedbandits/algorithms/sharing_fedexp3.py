@@ -1,4 +1,4 @@
-"""SharingFedExp3: FedExp3 that lets no arm fall too far behind (fixed share)."""
+"""SharingFedExp3: FedExp3 with fixed share, which limits how far an arm falls behind."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .tunable import SHARE, Tunable
 
 @dataclass(frozen=True, init=False)
 class SharingFedExp3(ExploringWeights):
-    """FedExp3 whose arms give a share of their weights to all, as Exp3.S does alone.
+    """FedExp3 whose arms give a share of their weights to all arms, as in Exp3.S.
 
     y_{t+1}^v = Σ_u W_uv z_t^u + g_t^v,  v(i) ∝ (1 - α) e^{-η y(i)} + (α/K) Σ_j e^{-η y(j)},
     z_{t+1}(i) = min_j y(j) + (1/η) ln(max_j v(j) / v(i)),
     x_t ∝ exp(-η z_t),  p_t = (1 - γ_t) x_t + γ_t / K.
 
-    η is the rate of the next round as it reads y. The best arm's z stays as it is, and what others
-    are above it is held softly below (1/η) ln(K/α): an arm that becomes the best has that much to
-    catch up, however long it was worse. This z is gossiped, and only K numbers are sent.
+    η is the rate of the next round, evaluated at y. The z of the best arm does not change. The
+    others stay softly below it plus (1/η) ln(K/α): this is the most that an arm has to catch up
+    when it becomes the best. Agents gossip this z, so they send K numbers.
 
-    Sharing is not linear, so the mean over agents is no longer a sum of mean estimates, as it is
-    in FedExp3 and with a memory. What holds with a constant rate: an agent alone is Exp3 with fixed
-    share, and sharing moves no two agents apart. No bound is known for several
+    Sharing is not linear, so the mean over agents is not a sum of mean estimates, unlike in FedExp3
+    with or without a memory. With a constant rate, one agent is Exp3 with fixed share, and sharing
+    increases no distance between two agents. No bound is known for several agents
     (docs/understand/moving.md).
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
-        share: α, above 0 and below 1. An arm that has fallen behind comes back to a weight of about
-            sqrt(α/K) before it is played and found to lose, again and again: small shares do best.
+        share: α in (0, 1). An arm that has fallen behind regains a weight of about sqrt(α/K)
+            before it is played and loses, again and again: small shares work best.
 
     Example:
         >>> import fedbandits as fb
@@ -53,7 +53,7 @@ class SharingFedExp3(ExploringWeights):
     leaves: ClassVar[Mapping[str, Leaf]] = {"z": Leaf(kind="estimate", combine="average")}
     tunable: ClassVar[Mapping[str, Tunable]] = {**ExploringWeights.tunable, "share": SHARE}
     common_round: ClassVar[str | None] = (
-        "it holds its arms near the best one after every round, which a ledger of sums cannot keep"
+        "it limits how far arms fall behind after every round, which a ledger of sums cannot do"
     )
     sleeps: ClassVar[bool] = False
 
@@ -65,11 +65,7 @@ class SharingFedExp3(ExploringWeights):
         share: float = 1e-8,
     ) -> None:
         super().__init__(learning_rate, exploration)
-        object.__setattr__(self, "share", _checked_share(share))
-
-    def message(self, state: LossEstimates) -> dict[str, Array]:
-        """Only the estimates leave the agent, shared."""
-        return {"z": state.z}
+        self._assign(share=checks.within(share, "share", "(0, 1)", "; FedExp3 shares nothing"))
 
     def update(
         self,
@@ -80,18 +76,18 @@ class SharingFedExp3(ExploringWeights):
         p: Array,
         t: Array,
     ) -> LossEstimates:
-        """As FedExp3, then the share."""
+        """Update as in FedExp3, then share."""
         y = received["z"] + importance_weighted(feedback, action, p)
         eta = self.learning_rate(t, state._replace(z=y))
         return state._replace(z=shared(y, eta, self.share))
 
 
 def shared(y: Array, eta: Array, share: Array) -> Array:
-    """The z whose weights are those of y after the share, with the same smallest entry.
+    """Return the z whose weights are those of y after sharing, with the same smallest entry.
 
     Args:
         y: loss estimates, `[K, *batch]`.
-        eta: the learning rate, a scalar or `[*batch]`; where it is 0 nothing is shared.
+        eta: the learning rate, a scalar or `[*batch]`; 0 shares nothing.
         share: α.
 
     Example:
@@ -108,15 +104,5 @@ def shared(y: Array, eta: Array, share: Array) -> Array:
     weights = xp.exp(-eta * (y - best))
     gift = share * over_arms("sum", weights) / y.shape[0]
     behind = xp.log((1.0 - share + gift) / ((1.0 - share) * weights + gift))
-    # A rate of 0 plays uniformly, whatever z: it need not be divided by.
+    # A rate of 0 plays uniformly for every z, and must not be divided by.
     return xp.where(eta > 0, best + behind / xp.where(eta > 0, eta, 1.0), y)
-
-
-def _checked_share(share: float) -> float:
-    found = checks.number(share, "share")
-    if not 0 < found < 1:
-        raise ValueError(
-            f"share is the part of its weight that an arm gives to all, above 0 and below 1, not "
-            f"{share}; FedExp3 shares nothing"
-        )
-    return found

@@ -1,4 +1,4 @@
-"""Volumetric spanners: a few actions of which every other is a short combination."""
+"""Volumetric spanners: a few actions; every other action is a short combination of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _RANK = 1e-6
-"""Directions shorter than this part of the longest are taken for rounding: float32 has 1e-7."""
+"""Directions below this share of the longest count as rounding errors: float32 has 1e-7."""
 _ROUNDING = 1e-9
 
 
@@ -23,11 +23,11 @@ class Spanner:
     """Actions S with, for every action, a_k = Σ_j λ^(k)(j) b_j and ‖λ^(k)‖ <= 1.
 
     Attributes:
-        members: which actions are in S, `[|S|]`.
+        members: indices of the actions in S, `[|S|]`.
         share: the uniform distribution over S, `[K]`.
-        vectors: the actions in coordinates with Σ_j b_j b_jᵀ = I, `[K, d]`. Linear losses and all
-            that is estimated of them are the same in any coordinates; in these λ^(k)(j) is
-            ⟨a_k, b_j⟩, and no matrix is nearly singular because actions are short or alike.
+        vectors: the actions in coordinates with Σ_j b_j b_jᵀ = I, `[K, d]`. Linear losses and their
+            estimates do not depend on coordinates. In these λ^(k)(j) is ⟨a_k, b_j⟩, and short or
+            similar actions make no matrix nearly singular.
         basis: b_j in the same coordinates, `[|S|, d]`.
     """
 
@@ -38,15 +38,15 @@ class Spanner:
 
 
 def volumetric_spanner(actions: Any) -> Spanner:
-    """A volumetric spanner of at most 3 d actions, d being the dimension of their span.
+    """Return a volumetric spanner of at most 3 d actions, d being the dimension of their span.
 
-    While some action outside S has λ with ‖λ‖² = aᵀ (S Sᵀ)^{-1} a > 1, it takes the place of the
-    member b for which det(S Sᵀ) grows most. The determinant becomes
+    While an action a outside S has ‖λ‖² = aᵀ (S Sᵀ)^{-1} a > 1, it replaces the member b for which
+    det(S Sᵀ) grows most. The determinant grows by the factor
 
-        (1 + aᵀ G a)(1 - bᵀ G b) + (aᵀ G b)²  times as large, G = (S Sᵀ)^{-1};
+        (1 + aᵀ G a)(1 - bᵀ G b) + (aᵀ G b)²,  G = (S Sᵀ)^{-1}.
 
-    the bᵀ G b sum to d, so of 3 d members one has 1/3 at most, and the factor is above 4/3: this
-    ends. With fewer than 3 d actions S is all of them.
+    The bᵀ G b sum to d, so one of 3 d members has at most 1/3, and the factor is above 4/3.
+    Therefore the loop ends. If there are fewer than 3 d actions, S contains all of them.
 
     Args:
         actions: `[K, d]`; they may span less than R^d, and one may occur more than once.
@@ -73,7 +73,7 @@ def volumetric_spanner(actions: Any) -> Spanner:
 
 
 def checked_actions(actions: Any) -> Floats:
-    """Actions as `[K, d]`, finite and not all zero."""
+    """Return actions as an array `[K, d]`; reject actions that are not finite or all zero."""
     vectors = np.asarray(actions, np.float64)
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ValueError(f"actions has shape {vectors.shape}; expected (arms, d), a row for each")
@@ -90,16 +90,16 @@ def checked_actions(actions: Any) -> Floats:
 
 
 def _in_their_span(vectors: Floats) -> Floats:
-    """The same actions in orthogonal coordinates of their span, `[K, rank]`."""
+    """Return the actions in orthogonal coordinates of their span, `[K, rank]`."""
     _, lengths, directions = np.linalg.svd(vectors, full_matrices=False)
     within: Floats = vectors @ directions[lengths > _RANK * lengths[0]].T
     return within
 
 
 def _spread(vectors: Floats, size: int) -> Ints:
-    """So many actions that span: each the one farthest from those before, as they measure it."""
+    """Return actions that span, each the farthest from those before in their own metric."""
     chosen: list[int] = []
-    # A little of everything, so that lengths are finite before d actions are chosen.
+    # A small multiple of I keeps lengths finite before d actions are chosen.
     gram: Floats = 1e-9 * float(np.mean(vectors**2)) * np.eye(vectors.shape[1])
     for _ in range(size):
         far = _lengths(vectors, gram)
@@ -110,14 +110,14 @@ def _spread(vectors: Floats, size: int) -> Ints:
 
 
 def _swapped(vectors: Floats, members: Ints) -> Ints:
-    """Members for which every action has ‖λ‖ <= 1."""
+    """Return members for which every action has ‖λ‖ <= 1."""
     members = members.copy()
     while True:
         basis = vectors[members]
         gram: Floats = basis.T @ basis
         lengths = _lengths(vectors, gram)
         new = int(np.argmax(lengths))
-        if lengths[new] <= 1 + _ROUNDING:  # members themselves never have more
+        if lengths[new] <= 1 + _ROUNDING:  # members never exceed 1
             return np.sort(members)
         growth = (1 + lengths[new]) * (1 - lengths[members])
         growth += (basis @ np.linalg.solve(gram, vectors[new])) ** 2
@@ -125,6 +125,6 @@ def _swapped(vectors: Floats, members: Ints) -> Ints:
 
 
 def _lengths(vectors: Floats, gram: Floats) -> Floats:
-    """aᵀ (S Sᵀ)^{-1} a of every action, `[K]`."""
+    """Return aᵀ (S Sᵀ)^{-1} a of every action, `[K]`."""
     lengths: Floats = np.sum(vectors.T * np.linalg.solve(gram, vectors.T), axis=0)
     return lengths

@@ -6,27 +6,25 @@ import functools
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fedbandits.arrays import Array, taken
 from fedbandits.common import checks
-from fedbandits.schedules import MixingAware, Power, Schedule, SmallLoss, as_schedule
+from fedbandits.schedules import MixingAware, Power, Schedule, SmallLoss
 
-from .base import Algorithm, Leaf, Setting
+from .base import Leaf
 from .exponential_weights import (
+    Exploring,
     LossEstimates,
-    checked_exploration,
     explore,
     exponential_weights,
     importance_weighted,
     largest_importance_weighted,
-    told,
 )
-from .tunable import EXPLORATION, LEARNING_RATE, Tunable
 
 MEMORIES: Mapping[str, float] = {
     "z30": 30.0,
@@ -35,16 +33,16 @@ MEMORIES: Mapping[str, float] = {
     "z1000": 1000.0,
     "z": math.inf,
 }
-"""In rounds, by the field of the state that forgets so."""
+"""Memories in rounds, by the field of the state that has it."""
 
 _WEIGHING = SmallLoss()
-"""The rate at which memories are weighed: they are to it what arms are to FedExp3."""
+"""The rate for the weights of memories, which take the place of arms."""
 _JUDGED, _JUDGED_PART = 300.0, 0.1
-"""Memories are weighed by what they lost in about so many rounds, and in that part of all. Never
-forgotten, it would take as long to change a mind as it was of one mind before; always forgotten as
-soon, short memories would be tried again for ever, at a price in every round."""
+"""Memories are weighed by their losses in about the last max(300, t/10) rounds. Without forgetting,
+a change of the weights would take as long as the time before it; with a constant memory, short
+memories would be tried again forever, at a cost in every round."""
 _FOREVER = 0.95
-"""π(∞). Equal weights follow changes a little faster, and cost much more where there are none
+"""π(∞). Equal weights follow changes slightly faster, and cost much more if nothing changes
 (docs/understand/moving.md)."""
 
 
@@ -57,10 +55,10 @@ class SeveralMemories(NamedTuple):
         z300: with one of 300.
         z1000: with one of 1000.
         z: of all rounds.
-        lost: what each memory would have lost, as estimated, `[M, *batch]`.
-        x: what each memory would play, as it was when the agent last learnt, one after the other,
-            `[M K, *batch]`. Live agents hear more before they learn again; who is charged by that
-            is not charged for the noise of its own last estimate, with which it played.
+        lost: estimated loss of each memory, had it played, `[M, *batch]`.
+        x: distributions of all memories at the agent's last update, one after the other,
+            `[M K, *batch]`. A live agent receives messages between its updates. Charging memories
+            by later distributions would omit the noise of its own last estimate.
         agents: number of agents in the network, a scalar.
     """
 
@@ -74,31 +72,30 @@ class SeveralMemories(NamedTuple):
     agents: Array
 
 
-@dataclass(frozen=True)
-class TrackingFedExp3(Algorithm[SeveralMemories]):
-    """FedExp3 with five memories m side by side, weighed by what each would have lost.
+@dataclass(frozen=True, init=False)
+class TrackingFedExp3(Exploring[SeveralMemories]):
+    """FedExp3 with five memories m in parallel, weighed by the loss of each, had it played.
 
     z_{t+1}^{v,m} = λ_m Σ_u W_uv z_t^{u,m} + g_t^v,  λ_m = 1 - 1/m,  m = 30, 100, 300, 1000, ∞,
-    x_t^m ∝ exp(-η z_t^m), η being the rate that reads z_t^m,
+    x_t^m ∝ exp(-η z_t^m), η being the rate at z_t^m,
     L_{t+1}^v(m) = (1 - 1/J_t) Σ_u W_uv L_t^u(m) + ⟨x_t^{v,m}, g_t^v⟩,  J_t = max(300, t/10),
     w_t(m) ∝ π(m) exp(-ζ L_t(m)),  ζ = 2 sqrt(ln 5 / ((5/N + 1) (1/2 + min_m L_t(m)))),
     p_t = (1 - γ_t) Σ_m w_t(m) x_t^m + γ_t / K.
 
-    All memories learn from the same g_t = ℓ_t 1{a_t} / p_t, which is unbiased whoever of them had
-    its way, so that ⟨x^m, g⟩ estimates what memory m would have lost. These sums are averaged like
-    all else, and ζ is FedExp3's default with memories for arms. They are themselves forgotten, so
-    that a world that begins or ceases to change is noticed. Before any loss counts, and wherever
-    memories lose the same, π has its way: most of it is with remembering forever, the rest is
-    shared equally.
+    All memories learn from the same unbiased g_t = ℓ_t 1{a_t} / p_t, so ⟨x^m, g⟩ estimates the loss
+    of memory m, had it played. Agents average these sums by gossip too. ζ is FedExp3's default rate
+    with memories for arms. The sums are discounted, so the weights adapt when changes begin or end.
+    Before the first loss, and if all memories lose the same, the weights are π: `forever` for
+    m = ∞, and equal shares of the rest for the others.
 
-    It sends 5 K + 5 numbers where FedExp3 sends K. No bound is known for it. It is for a best arm
-    that changes; where none does, it pays for the choice.
+    It sends 5 K + 5 numbers; FedExp3 sends K. No bound is known for it. It is made for a best arm
+    that changes. If the best arm never changes, it loses more than FedExp3.
 
     Args:
         learning_rate: η, a number or a schedule; `fb.schedules.mixing_aware()` by default.
         exploration: γ, a number in [0, 1] or a schedule (clipped at 1).
-        forever: π(∞), the weight of remembering forever before any loss, above 0 and below 1. Less
-            of it follows changes faster, and costs more where there are none.
+        forever: π(∞) in (0, 1), the initial weight of remembering forever. Smaller values follow
+            changes faster, and cost more if nothing changes.
 
     Example:
         >>> import fedbandits as fb
@@ -108,20 +105,14 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
     Reference:
         Yi and Vojnović, Doubly Adversarial Federated Bandits, ICML 2023, for FedExp3; Auer,
         Cesa-Bianchi, Freund and Schapire, The nonstochastic multiarmed bandit problem, 2002, for
-        the weighing of advisers (Exp4).
+        weights of experts (Exp4).
     """
 
-    learning_rate: Schedule
-    exploration: Schedule
     forever: float
 
     leaves: ClassVar[Mapping[str, Leaf]] = dict.fromkeys(
         [*MEMORIES, "lost"], Leaf(kind="estimate", combine="average")
     )
-    tunable: ClassVar[Mapping[str, Tunable]] = {
-        "learning_rate": LEARNING_RATE,
-        "exploration": EXPLORATION,
-    }
 
     def __init__(
         self,
@@ -130,18 +121,14 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         *,
         forever: float = _FOREVER,
     ) -> None:
-        object.__setattr__(self, "learning_rate", as_schedule(learning_rate, "learning_rate"))
-        object.__setattr__(self, "exploration", checked_exploration(exploration))
-        object.__setattr__(self, "forever", _checked_weight(forever))
-
-    def set_up(self, setting: Setting) -> Self:
-        """The rate, told of the network where it reads it."""
-        return replace(self, learning_rate=told(self.learning_rate, setting.gossip))
+        super().__init__(learning_rate, exploration)
+        fix = "; FedExp3(memory=...) has one memory alone"
+        self._assign(forever=checks.within(forever, "forever", "(0, 1)", fix))
 
     def init(
         self, arms: int, agents: int, batch: tuple[int, ...] = (), dtype: DTypeLike = np.float32
     ) -> SeveralMemories:
-        """Nothing is known, and memories weigh π."""
+        """Return z_1 = 0, and weights π."""
         zeros = np.zeros((arms, *batch), dtype)
         lost = np.zeros((len(MEMORIES), *batch), dtype)
         estimates = dict.fromkeys(MEMORIES, zeros)
@@ -149,7 +136,7 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         return SeveralMemories(**estimates, lost=lost, x=x, agents=np.asarray(agents, dtype))
 
     def distribution(self, state: SeveralMemories, t: Array) -> Array:
-        """p_t = (1 - γ_t) Σ_m w_t^m x_t^m + γ_t / K."""
+        """Return p_t = (1 - γ_t) Σ_m w_t^m x_t^m + γ_t / K."""
         weights = self._weights(state, t)
         parts = [
             weight * self._learner(getattr(state, name), state.agents, t)
@@ -157,10 +144,6 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         ]
         mixed = _sum(parts) / _sum(weights)
         return explore(mixed, self.exploration(t, state))
-
-    def message(self, state: SeveralMemories) -> dict[str, Array]:
-        """The estimates of every memory, and what each has lost."""
-        return {name: getattr(state, name) for name in self.leaves}
 
     def update(
         self,
@@ -171,7 +154,7 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         p: Array,
         t: Array,
     ) -> SeveralMemories:
-        """Every memory fades at its own pace and learns the same; each is charged its own loss."""
+        """Discount each memory by its factor, add the same estimate, and charge each its loss."""
         xp, arms, g = p.__array_namespace__(), len(p), importance_weighted(feedback, action, p)
         drawn, judged = feedback / taken(p, action), xp.maximum(_JUDGED, _JUDGED_PART * t)
         places = range(0, len(MEMORIES) * arms, arms)
@@ -184,11 +167,11 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         )
 
     def largest_estimate(self, arms: int, rounds: float) -> float:
-        """Return T K / γ_T, for the memory that forgets nothing."""
+        """Return T K / γ_T, which m = ∞ can reach."""
         return rounds * largest_importance_weighted(self.exploration, arms, rounds)
 
     def _weights(self, state: SeveralMemories, t: Array) -> list[Array]:
-        """π(m) exp(-ζ L(m)) of each memory, up to a factor: `[*batch]`."""
+        """Return π(m) exp(-ζ L(m)) of each memory, up to a factor: `[*batch]`."""
         by_loss = exponential_weights(LossEstimates(state.lost, state.agents), _WEIGHING, t)
         other = (1.0 - self.forever) / (len(MEMORIES) - 1)
         return [
@@ -197,19 +180,9 @@ class TrackingFedExp3(Algorithm[SeveralMemories]):
         ]
 
     def _learner(self, z: Array, agents: Array, t: Array) -> Array:
-        """x^m ∝ exp(-η z^m), the rate reading the z of the same memory."""
+        """Return x^m ∝ exp(-η z^m), with the rate at z^m."""
         return exponential_weights(LossEstimates(z, agents), self.learning_rate, t)
 
 
 def _sum(terms: list[Array]) -> Array:
     return functools.reduce(operator.add, terms)
-
-
-def _checked_weight(forever: float) -> float:
-    found = checks.number(forever, "forever")
-    if not 0 < found < 1:
-        raise ValueError(
-            f"forever is the weight of remembering forever among the memories, above 0 and below "
-            f"1, not {forever}; one memory alone is FedExp3(memory=...)"
-        )
-    return found

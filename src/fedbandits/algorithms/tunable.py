@@ -1,4 +1,4 @@
-"""How the parameters of an algorithm are searched: an algorithm declares one of these for each."""
+"""Search ranges for the parameters of algorithms."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fedbandits.schedules import Constant, Power
 
 @dataclass(frozen=True)
 class Tunable:
-    """A number above 0, looked for evenly in the logarithm.
+    """A positive number, searched evenly in its logarithm.
 
     Attributes:
-        low: where the search begins.
-        high: where it ends.
-        weight: so many times as many values as of a parameter of weight 1, about.
+        low: the smallest value.
+        high: the largest value.
+        weight: number of values relative to a parameter of weight 1, approximately.
     """
 
     low: float
@@ -25,24 +25,24 @@ class Tunable:
     weight: float = 1.0
 
     def range(self, current: Any) -> tuple[float, float] | None:  # noqa: ARG002
-        """From where to where, given the value that `set_up` left; None where nobody knows."""
+        """Return the search range for a field with this value after `set_up`, or None."""
         return self.low, self.high
 
     def limits(self, current: Any, horizon: int) -> tuple[float, float]:  # noqa: ARG002
-        """Beyond these there is nothing to try."""
+        """Return the limits of valid values."""
         return 0.0, math.inf
 
     def rounded(self, number: float) -> float:
-        """What is tried instead of a number near to it."""
+        """Return the candidate nearest to a number."""
         return short(number)
 
     def value(self, number: float, current: Any) -> Any:  # noqa: ARG002
-        """The number as the field takes it, whose value is `current` now."""
+        """Return the number in the form of the field, whose current value is `current`."""
         return number
 
 
 def short(number: float) -> float:
-    """Three digits: what is found will be written and read.
+    """Return a number with three digits, which people will read.
 
     Example:
         >>> short(0.0123456)
@@ -51,67 +51,67 @@ def short(number: float) -> float:
     return float(f"{number:.3g}")
 
 
-class Rate(Tunable):
-    """A rate, which is searched among those that never change."""
+class TunableRate(Tunable):
+    """A rate, searched among constants."""
 
     def value(self, number: float, current: Any) -> Any:
-        """A constant; a plain number where the field has one."""
+        """Return a constant rate, or a plain number if the field has one."""
         return number if isinstance(current, numbers.Real) else Constant(number)
 
 
-class Exploration(Tunable):
-    """A probability c · t^(-a): c is searched, a is the field's own, else 1/3."""
+class TunableExploration(Tunable):
+    """A probability c · t^(-a): c is searched, and a is that of the field, else 1/3."""
 
     def limits(self, current: Any, horizon: int) -> tuple[float, float]:
-        """A plain number is at most 1."""
+        """Return [0, 1] for a plain number."""
         plain = isinstance(current, numbers.Real)
         return (0.0, 1.0) if plain else super().limits(current, horizon)
 
     def value(self, number: float, current: Any) -> Any:
-        """A power of t; a plain number where the field has one."""
+        """Return a power of t, or a plain number if the field has one."""
         if isinstance(current, numbers.Real):
             return number
         return Power(number, current.a if isinstance(current, Power) else 1 / 3)
 
 
-class Rounds(Tunable):
-    """A number of rounds; `low` and `high` are multiples of what `set_up` chose."""
+class TunableRounds(Tunable):
+    """A number of rounds; `low` and `high` are multiples of the value that `set_up` chose."""
 
     def range(self, current: Any) -> tuple[float, float] | None:
-        """Around the field's own; None where it has none."""
+        """Return the range around the current value; None if there is none."""
         return None if current is None else (self.low * current, self.high * current)
 
     def limits(self, current: Any, horizon: int) -> tuple[float, float]:  # noqa: ARG002
-        """From one round to T."""
+        """Return 1 and T."""
         return 1.0, float(horizon)
 
     def rounded(self, number: float) -> float:
-        """A whole number."""
+        """Return a whole number."""
         return float(round(number))
 
     def value(self, number: float, current: Any) -> float:  # noqa: ARG002
-        """A whole number."""
+        """Return a whole number."""
         return int(number)
 
 
-class Memory(Rounds):
-    """A number of rounds to remember, around that which is set."""
+class TunableMemory(TunableRounds):
+    """A number of rounds to remember, searched around the given one."""
 
     def value(self, number: float, current: Any) -> float:  # noqa: ARG002
-        """A number like the field's own, so that all that are tried share a program."""
+        """Return a number of the field's type, so that all candidates share a program."""
         return number
 
 
-class Share(Tunable):
-    """A part, above 0 and below 1."""
+class TunableShare(Tunable):
+    """A share in (0, 1)."""
 
     def limits(self, current: Any, horizon: int) -> tuple[float, float]:  # noqa: ARG002
-        """The whole is no part."""
+        """Return 0 and 0.99."""
         return 0.0, 0.99
 
 
-LEARNING_RATE = Rate(0.003, 3.0, weight=2.0)
-EXPLORATION = Exploration(0.001, 0.3)
-BLOCK = Rounds(1 / 8, 8.0)
-MEMORY = Memory(1 / 8, 8.0)
-SHARE = Share(1e-10, 1e-3)
+LEARNING_RATE = TunableRate(0.003, 3.0, weight=2.0)
+EXPLORATION = TunableExploration(0.001, 0.3)
+BLOCK = TunableRounds(1 / 8, 8.0)
+MEMORY = TunableMemory(1 / 8, 8.0)
+SHARE = TunableShare(1e-10, 1e-3)

@@ -1,4 +1,4 @@
-"""Uniform play: what every regret should be compared with."""
+"""Uniform play, the baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UniformState(NamedTuple):
 
 @dataclass(frozen=True)
 class Uniform(Algorithm[UniformState]):
-    """Every arm with probability 1/K in every round; learns and sends nothing.
+    """Play every arm with probability 1/K in every round; learn and send nothing.
 
     Example:
         >>> Uniform().init(arms=4, agents=1).p
@@ -36,11 +36,11 @@ class Uniform(Algorithm[UniformState]):
         batch: tuple[int, ...] = (),
         dtype: DTypeLike = np.float32,
     ) -> UniformState:
-        """1/K for every arm."""
+        """Return 1/K for every arm."""
         return UniformState(np.full((arms, *batch), 1 / arms, dtype))
 
     def distribution(self, state: UniformState, t: Array) -> Array:  # noqa: ARG002
-        """1/K for every arm."""
+        """Return 1/K for every arm."""
         return state.p
 
     def update(
@@ -52,5 +52,5 @@ class Uniform(Algorithm[UniformState]):
         p: Array,  # noqa: ARG002
         t: Array,  # noqa: ARG002
     ) -> UniformState:
-        """Nothing is learnt."""
+        """Return the state unchanged."""
         return state

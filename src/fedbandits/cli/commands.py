@@ -26,10 +26,11 @@ from .schema import schema
 from .tune import tune
 
 
-class _Commands(TyperGroup):
-    """Turns errors and warnings into one line each, Ctrl-C and SIGTERM into a calm end."""
+class Commands(TyperGroup):
+    """A group that prints errors and warnings as one line each and stops cleanly on signals."""
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
         with warnings.catch_warnings(), interrupts.command():
             warnings.showwarning = show_warning
             try:
@@ -57,13 +58,13 @@ class _Commands(TyperGroup):
                         raise
                     say(f"error: {missing}", "red", err=True)
                     raise typer.Exit(2) from error
-                # An import that was interrupted may fail in words of its own.
+                # An import that was interrupted may fail with its own error.
                 say(f"stopped ({one_line(error)})", "yellow", err=True)
                 raise typer.Exit(interrupts.exit_status()) from error
 
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

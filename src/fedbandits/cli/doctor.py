@@ -3,35 +3,70 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from fedbandits import config
 from fedbandits.common import extras
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 from fedbandits.common.version import __version__
 from fedbandits.data import default_release
 
 from .messages import one_line, say, terminal
+from .options import Changes
+from .tables import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def doctor() -> None:
-    """Print installed and missing packages, devices and folders.
+def doctor(
+    file: Annotated[
+        Path | None, typer.Argument(help="Configuration file: say how it would be played.")
+    ] = None,
+    changes: Changes = None,
+) -> None:
+    """Print installed and missing packages, devices and folders; or how a file would be played.
 
     \b
     Example:
       fedbandits doctor
+      fedbandits doctor examples/grid.toml
     """  # noqa: D301
+    if file is not None:
+        for line in how_played(file, changes or ()):
+            say(line)
+        return
     terminal().print(packages_table())
     for line in lines():
         say(line)
 
 
+def how_played(file: Path, changes: Sequence[str]) -> list[str]:
+    """Return which executor plays each group of a file, and why no faster one does."""
+    from fedbandits.engine.preparation import precision, prepare
+    from fedbandits.simulation.options import Options
+    from fedbandits.sweeps.plan import plan_of
+
+    plan = plan_of(config.read_document(file, changes))
+    found: dict[str, None] = {}
+    for number in range(len(plan.batches)):
+        cells = plan.workshop(plan.parcel(number))
+        simulations = [cell.simulation.draw(0) for cell in cells]
+        with precision(simulations[0].dtype):
+            group = prepare(simulations, Options(record=cells[0].record))
+        where = ", ".join(f"{count} over {axis}" for axis, count in group.where.mesh.shape.items())
+        name, platform = type(group.algorithm).__name__, group.where.platform
+        size = counted(len(cells), "simulation")
+        found[f"{name}, {size} in one program on {platform} ({where}): {group.choice}"] = None
+    return list(found)
+
+
 def packages_table() -> Table:
-    """Every package that is used, with its version, the extra that brings it and what it is for."""
+    """Return a table of all packages with their versions, extras and purposes."""
     from rich import box
     from rich.table import Table
 
@@ -46,7 +81,7 @@ def packages_table() -> Table:
 
 
 def lines() -> list[str]:
-    """What the table does not say, a line each."""
+    """Return the lines below the table."""
     devices, programs = _of_jax()
     return [
         *(_missing() or ["nothing is missing"]),
@@ -60,7 +95,7 @@ def lines() -> list[str]:
 
 
 def _missing() -> list[str]:
-    """What to type for each extra that is not whole."""
+    """Return the command that installs each incomplete extra."""
     missing: dict[str, list[str]] = {}
     for package in extras.PACKAGES:
         if extras.version(package.installed_as or package.name) is None:
@@ -73,7 +108,7 @@ def _missing() -> list[str]:
 
 
 def _of_jax() -> tuple[str, str]:
-    """Its devices, and where its programs are kept; what failed to load cannot be tried again."""
+    """Return the devices of JAX, and the folder of its compiled programs."""
     try:
         import jax  # noqa: F401
     # Not installed, does not fit jaxlib, or refuses what a variable has.

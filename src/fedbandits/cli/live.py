@@ -1,4 +1,4 @@
-"""`fedbandits live`: agents that live apart: run, looked at, and given keys."""
+"""`fedbandits live`: commands for live agents, their federation and their keys."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ AllowModule = Annotated[
         help="Allow the file to name this Python module, whose code then runs; repeatable.",
     ),
 ]
+JournalFile = Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="The journal of an agent.")]
+FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.toml")]
 
 
 @live_app.callback()
@@ -29,13 +31,13 @@ def live() -> None:
 
 @live_app.command()
 def show(
-    journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
-    json: Annotated[bool, typer.Option("--json", help="For machines, with all tickets.")] = False,
+    journal: JournalFile,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with all tickets.")] = False,
 ) -> None:
     """Print the contents of a journal, also while its agent runs.
 
-    Counts, open tickets, the values of the leaves by arm, and the ledger: for each neighbour the
-    incarnations of both ends, the number of the last flow and how large it is.
+    Prints counts, open tickets, the values of the leaves by arm, and the ledger: for each neighbour
+    the incarnations of both ends, and the number and size of the last flow.
 
     \b
     Examples:
@@ -60,17 +62,17 @@ def show(
 
 @live_app.command()
 def backup(
-    journal: Annotated[Path, typer.Argument(metavar="JOURNAL.db", help="What an agent keeps.")],
-    copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="Must not be there yet.")],
+    journal: JournalFile,
+    copy: Annotated[Path, typer.Argument(metavar="COPY.db", help="A file that does not exist.")],
     without_log: Annotated[
         bool,
-        typer.Option("--without-log", help="Copy a journal whose -wal is lost; see Operations."),
+        typer.Option("--without-log", help="Copy a journal without its -wal; see Operations."),
     ] = False,
 ) -> None:
     """Copy a journal and verify the copy, also while its agent runs.
 
-    All that was acknowledged before is in the copy, which appears whole or not at all. With
-    --without-log the copy lacks the last acknowledged choices and observations.
+    The copy contains everything that was acknowledged before; an interrupted copy leaves no file.
+    With --without-log the copy lacks the last acknowledged choices and observations.
 
     \b
     Example:
@@ -80,32 +82,32 @@ def backup(
 
     saved = back_up(journal, copy, without_log=without_log).saved
     rounds = 0 if saved.state is None else saved.state.rounds
-    say(f"{copy} holds {tables.counted(rounds, 'choice')}; keep it as safe as the keys")
+    say(f"{copy} contains {tables.counted(rounds, 'choice')}; protect it like the keys")
 
 
 @live_app.command()
 def up(
-    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
+    federation: FederationFile,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Keeps keys, journals and logs; a temporary one by default."),
+        typer.Option(help="For keys, journals and logs; by default a temporary folder."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0: any.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page; 0 for any.")] = 0,
     pace: Annotated[
         float | None,
         typer.Option(
             min=0.01,
-            help="Mean seconds between two choices of an agent; by default that of [demo], or 0.5.",
+            help="Mean seconds between two choices of an agent; by default pace in [demo], or 0.5.",
         ),
     ] = None,
     allow_module: AllowModule = None,
 ) -> None:
-    """Run a whole federation on this machine; Ctrl-C ends it.
+    """Run a whole federation on this machine; Ctrl-C stops it.
 
-    A process for each member, with certificates of their own, on the loopback address, and one page
-    of all. The section [demo] of the file says what arms lose: means = [...], one for each arm, or
-    a problem of ours by name (most need [sim]), of which each agent replays its own part; without
-    it nobody chooses until you do.
+    Starts one process for each member on the loopback address, with its own certificate, and one
+    dashboard for all. The section [demo] of the file sets the losses: means = [...], one for each
+    arm, or the name of a problem (most need [sim]), of which each agent replays its own part.
+    Without [demo] the agents choose only at your requests.
 
     \b
     Examples:
@@ -127,60 +129,57 @@ async def _up(
     import signal
 
     from fedbandits.live import Federation
-    from fedbandits.live.federation.file import read_demo
+    from fedbandits.live.federation.demo import demo_losses, demo_pace, read_demo
     from fedbandits.live.operations.local_cluster import (
-        Up,
-        demo_losses,
-        demo_pace,
-        private_folder,
-        started,
-        stop_all,
+        LocalCluster,
+        make_private_folder,
+        stop_members,
     )
     from fedbandits.live.service.federation_view import FederationView
 
     federation = Federation.read(file, allow_modules=allow_modules)
     demo = read_demo(file)
     pace = pace or demo_pace(demo)
-    private_folder(folder)
+    make_private_folder(folder)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     tasks: list[asyncio.Task[None]] = []
-    with started(federation, file, folder, allow_modules) as members:
-        running = Up(federation, members)
+    with LocalCluster.start(federation, file, folder, allow_modules) as cluster:
         token = secrets.token_urlsafe(24)
-        view = FederationView(running.tell, token)
+        view = FederationView(cluster.status, token)
         url = await view.start(port)
-        say(f"{len(members)} agents; look at {url}/#token={token}")
-        await running.ready()
-        tasks.append(asyncio.create_task(running.watch()))
+        say(f"{len(cluster.members)} agents; their dashboard is {url}/#token={token}")
+        await cluster.ready()
+        tasks.append(asyncio.create_task(cluster.watch()))
         if demo:
             losses = await asyncio.to_thread(
                 demo_losses, federation, demo, file.parent, allow_modules
             )
-            tasks.append(asyncio.create_task(running.play(losses, pace)))
+            tasks.append(asyncio.create_task(cluster.play(losses, pace)))
         else:
-            say(f"{file} has no [demo]: nobody chooses until you do, by the agents' services:")
-            for member in members:
+            say(f"{file} has no [demo]; choose and observe by the services of the agents:")
+            for member in cluster.members:
                 say(f"  {member.name}: {member.url}, token in {member.token}")
-        say("all agents run; Ctrl-C ends them")
+        say("all agents run; Ctrl-C stops them")
         await asyncio.wait(
             [asyncio.create_task(stop.wait()), *tasks], return_when=asyncio.FIRST_COMPLETED
         )
         await view.stop()
         for task in tasks:
             if task.done():
-                await task  # it should have gone on: say why it did not
+                await task  # raises the error that ended it
             task.cancel()
-        await asyncio.to_thread(stop_all, members)  # the loop goes on: tasks hear that they end
+        # In a thread, so that the event loop can end the cancelled tasks.
+        await asyncio.to_thread(stop_members, cluster.members)
     say("all agents have stopped")
 
 
 @live_app.command()
 def keys(
-    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
-    out: Annotated[Path, typer.Option("--out", help="A folder, which is made.")] = Path("keys"),
-    days: Annotated[float, typer.Option(min=1, help="That certificates are valid.")] = 365,
+    federation: FederationFile,
+    out: Annotated[Path, typer.Option("--out", help="The folder of the keys.")] = Path("keys"),
+    days: Annotated[float, typer.Option(min=1, help="Validity of the certificates.")] = 365,
     host: Annotated[
         list[str] | None,
         typer.Option(
@@ -189,17 +188,18 @@ def keys(
         ),
     ] = None,
     renew: Annotated[
-        str | None, typer.Option(metavar="MEMBER", help="A new certificate for one member.")
+        str | None, typer.Option(metavar="MEMBER", help="Make a new certificate for one member.")
     ] = None,
     add: Annotated[
-        str | None, typer.Option(metavar="MEMBER", help="Keys for one that is new.")
+        str | None, typer.Option(metavar="MEMBER", help="Make keys for a new member.")
     ] = None,
     allow_module: AllowModule = None,
 ) -> None:
     """Make an authority, and a key and certificate for each member.
 
-    Copy each member's folder to its site. Keep ca.key: it can make members. A certificate is valid
-    for the member's host in [addresses] and each --host. --renew keeps the earlier hosts.
+    Copy each member's folder to its site. Keep ca.key secret: it can certify new members. A
+    certificate is valid for the member's host in [addresses] and each --host. --renew keeps the
+    earlier hosts.
 
     \b
     Examples:
@@ -208,13 +208,14 @@ def keys(
       fedbandits live keys federation.toml --host north=bandits.example.org --host north=10.1.2.3
     """  # noqa: D301
     from fedbandits.live import Federation
-    from fedbandits.live.federation import keys as making
-    from fedbandits.live.federation import membership
+    from fedbandits.live.federation import keys as key_folders
+    from fedbandits.live.federation.certificates import LOOPBACK
+    from fedbandits.live.federation.membership import require_member
 
     known = Federation.read(federation, allow_modules=allow_module or [])
     for name in (renew, add):
         if name is not None:
-            membership.require_member(federation, known, name)
+            require_member(federation, known, name)
     hosts = {
         name: [address.rpartition(":")[0].strip("[]")] for name, address in known.addresses.items()
     }
@@ -223,26 +224,26 @@ def keys(
         if not equals:
             example = f"{known.members[0]}={given}"
             raise ValueError(f"--host {given}: write MEMBER=HOST, for example {example}")
-        membership.require_member(federation, known, name)
+        require_member(federation, known, name)
         if name != (renew or add or name):
             raise ValueError(f"--host {given}: only {renew or add} gets a certificate now")
         hosts.setdefault(name, []).append(further)
     if renew is not None:
-        making.renew(out, renew, hosts.get(renew, []), days)
+        key_folders.renew(out, renew, hosts.get(renew, []), days)
         say(f"{out / renew / 'cert.pem'} is new; copy it to the site, which needs no restart")
     elif add is not None:
-        making.add_member(out, add, hosts.get(add, making.LOOPBACK), days)
-        say(f"{out / add} is new")
+        key_folders.add_member(out, add, hosts.get(add, LOOPBACK), days)
+        say(f"{out / add} is new; copy it to the site")
     else:
-        making.write_keys(known, out, hosts, days)
-        say(f"keys of {len(known.members)} members in {out}; ca.key is yours alone: keep it safe")
+        key_folders.write_keys(known, out, hosts, days)
+        say(f"keys of {len(known.members)} members are in {out}; keep {out / 'ca.key'} secret")
 
 
 @live_app.command()
 def join(
-    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
-    name: Annotated[str, typer.Argument(help="Of the new member.")],
-    link: Annotated[list[str], typer.Option(metavar="MEMBER", help="Whom it hears; repeatable.")],
+    federation: FederationFile,
+    name: Annotated[str, typer.Argument(help="Name of the new member.")],
+    link: Annotated[list[str], typer.Option(metavar="MEMBER", help="A neighbour; repeatable.")],
     address: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where its neighbours reach it, if they can."),
@@ -251,7 +252,7 @@ def join(
 ) -> None:
     """Add a member to a federation's file and print the next steps.
 
-    The file's comments and layout stay, and its version is raised by one.
+    The file keeps its comments and layout, and its version increases by one.
 
     \b
     Example:
@@ -266,14 +267,14 @@ def join(
 
 @live_app.command()
 def leave(
-    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml")],
-    name: Annotated[str, typer.Argument(help="Of the member that goes.")],
+    federation: FederationFile,
+    name: Annotated[str, typer.Argument(help="Name of the member.")],
     allow_module: AllowModule = None,
 ) -> None:
-    """Remove a member from a federation's file; print the next steps.
+    """Remove a member from a federation's file and print the next steps.
 
-    Refused where the member is the only way between others. The file's comments and layout stay,
-    and its version is raised by one.
+    Fails if the member is the only path between others. The file keeps its comments and layout, and
+    its version increases by one.
 
     \b
     Example:
@@ -288,11 +289,11 @@ def leave(
 
 @live_app.command()
 def agent(
-    file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="One member's file.")],
+    file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="The member's file.")],
 ) -> None:
-    """Run one member of a federation. Its log lines are JSON.
+    """Run one member of a federation, and log JSON lines.
 
-    The agent stops gracefully at SIGTERM or Ctrl-C.
+    SIGTERM or Ctrl-C stops the agent gracefully.
 
     \b
     Example of the file:
@@ -317,12 +318,12 @@ def agent(
 
 @live_app.command()
 def status(
-    url: Annotated[str, typer.Argument(help="Of the service: https://site3:8443.")],
-    token: Annotated[Path, typer.Option(help="The file with its token.")],
+    url: Annotated[str, typer.Argument(help="Address of the service, such as https://site3:8443.")],
+    token: Annotated[Path, typer.Option(help="File with its token.")],
     authority: Annotated[
         Path | None, typer.Option("--ca", help="ca.pem of the federation, for https.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show an agent's choice, mean losses and neighbours.
 

@@ -1,4 +1,4 @@
-"""What the commands for live agents print."""
+"""Lines and tables that the commands for live agents print."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedbandits.live.federation.membership import Change
-    from fedbandits.live.journal.summary import Summary
+    from fedbandits.live.journal.summary import JournalSummary
 
 TICKETS = 20
-"""Open tickets of a journal that a table shows."""
+"""The largest number of open tickets in a table."""
 
 LISTED = 40
 """The largest number of arms in a table."""
 
 
-def journal_lines(found: Summary) -> list[str]:
-    """Whose journal it is and how far its agent has come, a line each."""
+def journal_lines(found: JournalSummary) -> list[str]:
+    """Return lines with the agent, its counts and its privacy."""
     held = "not open"
     if found.process is not None:
         held = f"opened by process {found.process}, which runs or was killed"
@@ -39,8 +39,8 @@ def journal_lines(found: Summary) -> list[str]:
     ]
 
 
-def journal_tables(found: Summary) -> list[Group | Table]:
-    """The leaves by arm, the open tickets and the ledger, as far as there are any."""
+def journal_tables(found: JournalSummary) -> list[Group | Table]:
+    """Return tables of the leaves by arm, the open tickets and the ledger; omit empty tables."""
     shown: list[Group | Table] = []
     by_arm = {name: values for name, values in found.values.items()
               if len(values) == len(found.arms)}  # fmt: skip
@@ -70,41 +70,37 @@ def journal_tables(found: Summary) -> list[Group | Table]:
 
 
 def status_lines(found: Mapping[str, Any]) -> list[str]:
-    """What an agent tells of itself, a line each."""
+    """Return lines with the agent, its recommended arm, its counts and its certificates."""
     likeliest, baseline = max(found["probabilities"]), found.get("baseline")
     return [
         f"{found['name']}: {found['algorithm']}, up for {found['uptime']:,.0f} s, version "
         f"{found['version']}; version {found['federation_version']} of the federation's file",
-        f"recommends {found['recommended']} (p = {likeliest:.3f}); apart by "
+        f"recommends {found['recommended']} (p = {likeliest:.3f}); disagreement "
         f"{found['disagreement']:.3g}",
         *([f"an apprentice: plays {baseline} each time"] if baseline else []),
         f"{counted(found['rounds'], 'choice')}: {found['observed']} observed, {found['expired']} "
         f"expired, {found['open_tickets']} open",
         *_expiry_lines(found),
-        f"privacy: {guarantee(found.get('epsilon'))}",  # an older agent does not tell
+        f"privacy: {guarantee(found.get('epsilon'))}",  # absent from older agents
     ]
 
 
 def _expiry_lines(found: Mapping[str, Any]) -> list[str]:
-    """When certificates expire, with a warning a month ahead."""
-    from fedbandits.live.transport.certificate_expiry import DAY, MONTH, day
+    """Return when certificates expire, with a warning a month ahead."""
+    from fedbandits.live.transport.certificate_expiry import MONTH, expiry_text
 
     lines = []
     for what, key in (("certificate", "certificate"), ("authority's certificate", "authority")):
-        end = found[f"{key}_expires"]
-        if end is None:
-            continue
-        left = end - found["time"]
-        when = f"expires on {day(end)}, in {left / DAY:,.0f} days"
-        if left <= 0:
-            when = f"expired on {day(end)}"
-        lines.append(f"{'warning: ' * (left < MONTH)}the {what} {when}")
+        end, now = found[f"{key}_expires"], found["time"]
+        if end is not None:
+            warning = "warning: " if end - now < MONTH else ""
+            lines.append(f"{warning}the {what} {expiry_text(end, now)}")
     return lines
 
 
 def losses_table(found: Mapping[str, Any]) -> Group | None:
     """Return mean losses, or rewards, by arm and window; None without observations."""
-    losses = found.get("losses")  # an older agent has none
+    losses = found.get("losses")  # absent from older agents
     if losses is None:
         return None
     windows = losses["windows"]
@@ -112,7 +108,6 @@ def losses_table(found: Mapping[str, Any]) -> Group | None:
     table.add_row("since", *(_utc(window["since"]) for window in windows.values()))
     counts = [[window["observed"], *window["arm_observed"]] for window in windows.values()]
     means = [[window["loss"], *window["arm_loss"]] for window in windows.values()]
-    # The arms with the most observations.
     rows = sorted(range(1, 1 + len(found["arms"])), key=lambda row: -counts[-1][row])[:LISTED]
     for row in (0, *sorted(rows)):
         cells = [_mean(losses, of[row], n[row]) for of, n in zip(means, counts, strict=True)]
@@ -141,8 +136,8 @@ def _utc(time: float) -> str:
 
 
 def neighbours_table(found: Mapping[str, Any]) -> Table:
-    """Who is there, and who is silent since when."""
-    table = empty_table("neighbour", "heard", "apart by", "refused", "why")
+    """Return a table of the neighbours."""
+    table = empty_table("neighbour", "heard", "disagreement", "refused", "why")
     table.columns[-1].justify = "left"
     for name, each in found["neighbours"].items():
         silent, apart = each["silent_for"], each["disagreement"]
@@ -158,26 +153,26 @@ def neighbours_table(found: Mapping[str, Any]) -> Table:
 
 
 def join_lines(file: Path, name: str, change: Change) -> list[str]:
-    """What an operator does once a member is in the file."""
+    """Return the next steps after a member was added to the file."""
     return [
-        f"{name} is in {file}, which has version {change.after.version} now. Next:",
+        f"{name} is in {file}, now version {change.after.version}. Next:",
         f"  fedbandits live keys {file} --add {name}",
-        f"  at {name}: its folder of the keys, {file.name} and an agent.toml; start its agent",
-        *_to_the_others(file, change),
+        f"  copy its folder of keys, {file.name} and an agent.toml to {name}; start its agent",
+        *_other_members(file, change),
     ]
 
 
 def leave_lines(file: Path, name: str, change: Change) -> list[str]:
-    """What an operator does once a member is out of the file."""
+    """Return the next steps after a member was removed from the file."""
     return [
-        f"{name} is not in {file} any more, which has version {change.after.version} now. Next:",
+        f"{name} is no longer in {file}, now version {change.after.version}. Next:",
         f"  stop the agent of {name}",
-        *_to_the_others(file, change),
+        *_other_members(file, change),
     ]
 
 
-def _to_the_others(file: Path, change: Change) -> list[str]:
-    """Where a file has to be now, and where it can wait."""
+def _other_members(file: Path, change: Change) -> list[str]:
+    """Return which members need the file now, and which at their next start."""
     old = [each for each in change.after.members if each in change.before.members]
     rest = [each for each in old if each not in change.concerned]
     lines = []
@@ -186,7 +181,7 @@ def _to_the_others(file: Path, change: Change) -> list[str]:
         lines.append(f"  copy {file.name} to {where}, and restart these agents, in any order")
     if rest:
         lines.append(
-            f"  copy {file.name} to {', '.join(rest)} too; their links are as before, and they "
-            "take it at their next start"
+            f"  copy {file.name} to {', '.join(rest)} too; their links stay the same, so they "
+            "need no restart"
         )
     return lines

@@ -1,4 +1,4 @@
-"""What is printed: a line at a time, never wrapped, never read as markup."""
+"""Lines that commands print, and the folders and figures that they write."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.console import Console
 
 
 def say(text: str, style: str = "", *, err: bool = False) -> None:
-    """One line, never wrapped and never read as markup: file names and [sections] stay whole."""
+    """Print one line without wrapping and without markup: file names and [sections] stay whole."""
     terminal(err=err).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def terminal(*, err: bool = False) -> Console:
-    """Standard output, or standard error, as wide as it is now."""
+    """Return standard output or standard error as a terminal of its current width."""
     from rich.console import Console
 
     # Names in files are not markup, and `ring:a:` is not an emoji.
@@ -24,13 +25,13 @@ def terminal(*, err: bool = False) -> Console:
 
 
 def say_written(paths: list[Path], quiet: bool = False) -> None:
-    """Name the files written; if quiet, nothing but their names."""
+    """Print the names of the files written."""
     for path in paths:
         say(str(path) if quiet else f"wrote {path}")
 
 
 def one_line(message: object) -> str:
-    """A message without its line breaks."""
+    """Return a message without its line breaks."""
     return " ".join(str(message).split())
 
 
@@ -42,13 +43,43 @@ def in_words(error: Exception) -> str:
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """In the place of `warnings.showwarning`: one line."""
+    """Print a warning in one line, in place of `warnings.showwarning`."""
     say(f"warning: {one_line(message)}", "yellow", err=True)
 
 
 class Lines(logging.Handler):
-    """What the library has to say, a line each."""
+    """A handler that prints each log record in a line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one."""
+        """Print a record."""
         say(record.getMessage(), err=True)
+
+
+def make_folder(out: Path) -> None:
+    """Make the folder of --out."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"the folder {out} cannot be made ({error.strerror or error}); choose another --out"
+        ) from error
+
+
+def save_plot(ax: Axes, *paths: Path) -> None:
+    """Save the figure of these axes, and close it."""
+    from fedbandits.common.files import save_figure
+    from fedbandits.results.plots import figure_of
+
+    try:
+        save_figure(figure_of(ax), *paths)
+    finally:
+        close_plot(ax)
+
+
+def close_plot(ax: Axes) -> None:
+    """Close the figure of these axes."""
+    import matplotlib.pyplot as plt
+
+    from fedbandits.results.plots import figure_of
+
+    plt.close(figure_of(ax))

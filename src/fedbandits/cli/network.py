@@ -1,4 +1,4 @@
-"""What there is to name: a network looked at, and the list of everything."""
+"""The commands `network` and `list`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedbandits import config
 from fedbandits.common import checks
 from fedbandits.config import catalogue
 
-from . import output_files, tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 
 
@@ -50,7 +50,7 @@ def network(
     if picture is None:
         say("for a picture: --picture FILE.png")
     else:
-        output_files.save_plot(graph.draw(), picture)
+        messages.save_plot(graph.draw(), picture)
         say_written([picture])
 
 

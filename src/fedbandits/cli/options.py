@@ -75,7 +75,7 @@ def _settings(given: list[str], option: str) -> list[str]:
 
 
 def sequence(changes: int | None, parts: int | None) -> dict[str, int]:
-    """The arguments of `Result.regret_against` that were given: one, or none for a fixed arm."""
+    """Return the given arguments of `Result.regret_against`: one, or none for a fixed arm."""
     from fedbandits.results.dynamic_regret import given_sequence
 
     if changes is not None and parts is not None:

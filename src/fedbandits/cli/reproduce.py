@@ -1,42 +1,41 @@
-"""The paper computed anew, and the data that it takes."""
+"""The command that recomputes the paper, and the command that downloads its data."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedbandits import config
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 
-from . import output_files, tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Force
 
 if TYPE_CHECKING:
-    from fedbandits.experiments import Options
+    from fedbandits.paper import Options, Section
+
+Runs = Annotated[int | None, typer.Option(min=1, max=1_000_000, help="Runs of each curve.")]
+Seed = Annotated[int, typer.Option(min=0, max=10_000_000, help="Seed of losses and agents.")]
+PartsOut = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder for the files written; out, or out/quick if --quick."),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Few runs, to check that everything works.")]
 
 
 def reproduce(
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="PART",
-            help="figure1, figure2 or theory; default: these three. Beyond the paper, in minutes "
-            "each: suite, with moving; leaderboard, horizons, linear, live, leaks, limits, "
-            "robustness, cdn.",
-        ),
+        typer.Argument(metavar="PART", help="figure1, figure2 or theory; by default all three."),
     ] = None,
-    runs: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Runs of each curve.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=10_000_000, help="Of losses and agents.")] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder for the files written; out, or out/quick if --quick."),
-    ] = None,
+    runs: Runs = None,
+    seed: Seed = 0,
+    out: PartsOut = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -44,15 +43,14 @@ def reproduce(
             "MovieLens release (.zip or folder)."
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few runs, to see that everything works.")
-    ] = False,
+    quick: Quick = False,
     force: Force = False,
 ) -> None:
     """Recompute the paper's figures and compare them.
 
-    Writes figures, tables and results, and a report of all parts found in the folder. A part that
-    was done with other options is replaced with --force only.
+    Writes figures, tables and results, and a report of all parts in the folder. A part that was
+    made with other options is replaced with --force only. Studies beyond the paper run from a
+    source checkout: python -m studies.
 
     \b
     Examples:
@@ -60,49 +58,63 @@ def reproduce(
       fedbandits reproduce figure1 --runs 100
       fedbandits reproduce figure2 --data ml-latest.zip
     """  # noqa: D301
-    from fedbandits.experiments import BEYOND, REGISTRY, WITH, Options, run_part
-    from fedbandits.experiments.report import write_report
+    from fedbandits.paper import REGISTRY, STUDIES, Options
 
-    out = out or (Path("out/quick") if quick else Path("out"))
-    options = Options(out, runs, seed, data, quick)
+    if what in STUDIES:
+        raise ValueError(
+            f"{what} is a study beyond the paper and no part of the package; run "
+            f"`python -m studies {what}` in a source checkout"
+        )
+    options = Options(parts_folder(out, quick), runs, seed, data, quick)
     chosen = config.choose(REGISTRY, "theory" if what == "figure3" else what)
-    if what is None:
-        chosen = {name: part for name, part in chosen.items() if name not in BEYOND}
-    else:
-        chosen |= {name: REGISTRY[name] for name in WITH.get(what, ())}
-    # What can be refused is refused before the runs rather than after them.
-    options.check(chosen)
+    options.check(chosen)  # before anything is played
+    play_parts(chosen, options, force)
+
+
+def parts_folder(out: Path | None, quick: bool) -> Path:
+    """Return the folder of --out, or its default."""
+    return out or (Path("out/quick") if quick else Path("out"))
+
+
+def play_parts(
+    parts: Mapping[str, Callable[[Options], Section]], options: Options, force: bool
+) -> None:
+    """Play parts one after the other, print their tables and write the report of the folder."""
+    from fedbandits.paper import REGISTRY, STUDIES, run_part
+    from fedbandits.paper.report import write_report
+
     if not force:
-        options.refuse_other(chosen)
-    output_files.make_folder(out)
-    for name, part in chosen.items():
+        options.refuse_other(parts)
+    messages.make_folder(options.out)
+    for name, part in parts.items():
         try:
             section = run_part(name, part, options)
         except KeyboardInterrupt as stop:
             raise KeyboardInterrupt(
-                f"stopped in {name}{_next_time(name, options)}; parts done are kept in {out}"
+                f"stopped in {name}{_next_time(name, options)}; parts done are kept in "
+                f"{options.out}"
             ) from stop
         for table in section.tables:
             terminal().print(tables.section_table(table))
         for paragraph in section.paragraphs:
             terminal().print(paragraph, markup=False, highlight=False)
-        say(f"{name}: {sum(section.seconds.values()):.0f} s, written to {out}/", "dim")
-        report = write_report(out, list(REGISTRY))
+        say(f"{name}: {sum(section.seconds.values()):.0f} s, written to {options.out}/", "dim")
+        report = write_report(options.out, [*REGISTRY, *STUDIES])
     say_written([report])
 
 
 def _next_time(name: str, options: Options) -> str:
-    """What becomes of a part that was stopped: it goes on if it has kept cells, else begins anew.
+    """Return whether a stopped part continues or starts again, and the command to continue.
 
-    The command names the part alone: those that are done before it would be played again.
+    The command names the part alone, because parts before it are done.
     """
-    from fedbandits.experiments.kept_cells import cells_folder
+    from fedbandits.paper.cells import cells_folder
 
     folder = cells_folder(options, name)
     if not (folder.is_dir() and any(folder.iterdir())):
-        return ", which starts anew next time"
+        return ", which starts again next time"
     command = f"{options.command(name)} {shlex.join(['--out', str(options.out)])}"
-    return f", whose cells that are done are kept; to go on from there: {command}"
+    return f", whose finished cells are kept; to continue: {command}"
 
 
 def fetch_movielens(

@@ -1,4 +1,4 @@
-"""What was played: the cells of a sweep, curves in a figure, bounds beside the regret."""
+"""The commands that show results: cells of a sweep, figures and bounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from fedbandits import config
 from fedbandits.common.files import atomic_write
 
-from . import output_files, tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, SequenceChanges, SequenceParts, sequence
 
@@ -77,7 +77,7 @@ def bounds(
       fedbandits bounds grid.toml --set problem.arms=2 --set problem.horizon=30000
     """  # noqa: D301
     experiment = config.load_config(file, changes or ())
-    if experiment.gossip is None:
+    if experiment.simulation.gossip is None:
         raise config.ConfigError(f"{file}: bounds need a [network] and a [gossip]; add them")
     terminal().print(tables.bounds_table(experiment.simulate()))
 
@@ -131,12 +131,12 @@ def plot(
     folder = files[0] if files[0].is_dir() else files[0].parent
     target = out or folder / ("network.html" if kind == "network" else f"{kind}.pdf")
     ax = drawn(*results, kind=kind, label=label or _labels(shown, results), path=target)
-    output_files.close_plot(ax)
+    messages.close_plot(ax)
     say_written([target])
 
 
 def _labels(shown: list[tuple[Path, str]], results: list[Result]) -> list[str]:
-    """Cells of a sweep by their values, other results by what tells them apart."""
+    """Name cells of a sweep by their values, and other results by their differences."""
     from fedbandits.results.comparison import named
 
     both = list(zip(shown, results, strict=True))

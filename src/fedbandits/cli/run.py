@@ -16,7 +16,7 @@ from fedbandits import config
 from fedbandits.common import interrupts
 from fedbandits.config.replacing import refuse_other
 
-from . import output_files, tables
+from . import messages, tables
 from .messages import say, say_written, terminal
 from .options import Changes, Config, Force, Out
 
@@ -29,7 +29,7 @@ def run(
     changes: Changes = None,
     out: Out = Path("out"),
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder from which an interrupted run goes on.")
+        Path | None, typer.Option(help="Folder from which an interrupted run resumes.")
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -84,7 +84,7 @@ def run(
     # What can be refused is refused before the run rather than after it.
     if not force:
         refuse_other(written, experiment)
-    output_files.make_folder(out)
+    messages.make_folder(out)
     try:
         result = experiment.simulate(checkpoint=checkpoint, progress=False if quiet else None)
     except KeyboardInterrupt as stop:
@@ -101,7 +101,7 @@ def run(
             if result.lies:
                 say(result.lies)
         _save(result, written[0])
-        output_files.save_plot(result.plot(), *written[1:])
+        messages.save_plot(result.plot(), *written[1:])
         say_written(written, quiet)
 
 
@@ -189,6 +189,6 @@ def _how_to_resume(
 
 
 def _run_command(file: Path, changes: Sequence[str], out: Path, more: list[str]) -> list[str]:
-    """What the user may type to go on."""
+    """Return the command that goes on."""
     changed = [word for change in changes for word in ("--set", change)]
     return ["fedbandits", "run", str(file), *changed, "--out", str(out), *more]

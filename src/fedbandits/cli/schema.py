@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """Files that have a schema."""
 
     run = "run"
@@ -19,8 +19,8 @@ class Kind(StrEnum):
 
 def schema(
     kind: Annotated[
-        Kind, typer.Option(help="Of experiments and sweeps, of federations, or of one member.")
-    ] = Kind.run,
+        FileKind, typer.Option(help="Of experiments and sweeps, of federations, or of one member.")
+    ] = FileKind.run,
 ) -> None:
     """Print a JSON Schema of configuration files, for editors.
 
@@ -32,11 +32,12 @@ def schema(
       fedbandits schema --kind federation > federation.schema.json
     """  # noqa: D301
     from fedbandits.config.schema import configuration_schema
-    from fedbandits.live.federation.file_schemas import agent_schema, federation_schema
+    from fedbandits.live.federation.federation_file import federation_schema
+    from fedbandits.live.operations.agent_file import agent_schema
 
     make = {
-        Kind.run: configuration_schema,
-        Kind.federation: federation_schema,
-        Kind.agent: agent_schema,
+        FileKind.run: configuration_schema,
+        FileKind.federation: federation_schema,
+        FileKind.agent: agent_schema,
     }[kind]
     typer.echo(json.dumps(make(), indent=1, ensure_ascii=False))

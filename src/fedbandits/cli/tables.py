@@ -1,4 +1,4 @@
-"""What the command line prints: tables and lines, made from results and networks."""
+"""Tables and lines that the command line prints, made from results and networks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
-    from fedbandits.experiments.section import Table as SectionTable
     from fedbandits.gossip.base import Gossip
     from fedbandits.networks import Network
+    from fedbandits.paper.section import Table as SectionTable
     from fedbandits.results.result import Result
     from fedbandits.sweeps.store import Manifest, Status, StoredCell
     from fedbandits.tuning import Choice, Report
@@ -30,11 +30,11 @@ LISTED = 40
 """Cells of a sweep that a table shows."""
 
 ERROR_WIDTH = 30
-"""Columns that are enough for an error, which is broken between words."""
+"""Columns for an error, which is broken between words."""
 
 
 def empty_table(*columns: str) -> Table:
-    """The first column left-aligned, numbers right."""
+    """Return a table with a left-aligned first column and right-aligned numbers."""
     from rich import box
     from rich.table import Table
 
@@ -45,7 +45,7 @@ def empty_table(*columns: str) -> Table:
 
 
 def titled(title: str, table: Table, note: str = "") -> Group:
-    """A table between two lines, which a narrow one would break if they were its own."""
+    """Return a table between a title and a note."""
     from rich.console import Group
     from rich.text import Text
 
@@ -53,7 +53,7 @@ def titled(title: str, table: Table, note: str = "") -> Group:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
+    """Return a number with its noun.
 
     Example:
         >>> counted(1, "cell"), counted(2, "cell")
@@ -69,7 +69,7 @@ def _band(low: float, high: float) -> str:
 
 
 def summary_table(result: Result) -> Group:
-    """Regret at T with its bands."""
+    """Return a table of the regret at T with its bands."""
     sizes = result.dataset.sizes
     rounds = int(result.dataset["time"][-1])
     table = empty_table("regret at T", "mean", "95% band")
@@ -88,7 +88,7 @@ def _on_draws(result: Result) -> str:
 
 
 def bounds_table(result: Result) -> Group:
-    """The paper's bounds beside the measured regret."""
+    """Return a table of the paper's bounds and the measured regret."""
     from fedbandits.results.bounds_table import amount
 
     sizes = result.dataset.sizes
@@ -111,7 +111,7 @@ def sweep_tables(
     width: int,
     sequence: Mapping[str, int] | None = None,
 ) -> list[Group]:
-    """Regret at T of the cells that are done; the cells that failed, and those that are missing.
+    """Return tables of the finished cells with their regret at T, the failed and the missing cells.
 
     With a `sequence`, the arguments of `Result.regret_against`, the title says against what.
     """
@@ -147,7 +147,7 @@ def cell_table(
     columns: Mapping[str, Sequence[str]] | None = None,
     note: str = "",
 ) -> Group:
-    """The first cells, with a column for each of their axes and those given.
+    """Return a table of the first cells, with columns for their axes and those given.
 
     Every axis has a column; where they do not fit, all share one, with lines broken between axes.
 
@@ -175,7 +175,7 @@ def cell_table(
     table = empty_table(*names, *columns)
     if "error" in columns:
         table.columns[-1].justify = "left"
-        # A width of its own, or the table would take from the other columns too.
+        # A separate width; otherwise the table would shrink the other columns too.
         table.columns[-1].max_width = width - sum(axes) - 3 * (len(axes) + 1) - 1
     for row, *texts in zip(rows, *columns.values(), strict=True):
         table.add_row(*map(Text, [*row, *texts]))
@@ -189,7 +189,7 @@ def _widest(*texts: str | Sequence[str]) -> int:
 
 
 def _broken(names: Sequence[str], values: Sequence[str], room: int) -> str:
-    """Names and values in lines, as many as have room in each.
+    """Return names and values in lines, each as full as there is room for.
 
     Example:
         >>> _broken(["seed", "network", "c"], ["0", "ring(agents=4)", "0.1"], 31).splitlines()
@@ -206,7 +206,7 @@ def _broken(names: Sequence[str], values: Sequence[str], room: int) -> str:
 
 
 def sweep_line(folder: Path, status: Status) -> str:
-    """How many cells are done, failed and missing."""
+    """Return the numbers of finished, failed and missing cells."""
     total = len(status.done) + len(status.failed) + len(status.missing)
     return (
         f"{folder}: {counted(total, 'cell')}: {len(status.done)} done, "
@@ -215,7 +215,7 @@ def sweep_line(folder: Path, status: Status) -> str:
 
 
 def sweep_privacy(manifest: Manifest) -> list[str]:
-    """What ε means where the losses of a sweep are blurred, as a line; none where they are not."""
+    """Return what ε means in a line, if a sweep has randomised response."""
     given = manifest.config.get("privacy")
     if given is None:
         return []
@@ -228,7 +228,7 @@ def sweep_privacy(manifest: Manifest) -> list[str]:
 
 
 def print_tuning(found: Tuned, console: Console) -> None:
-    """What was tried, what it is worth on fresh seeds, and the lines for the configuration."""
+    """Print the candidates, their regret on fresh seeds, and the lines for the configuration."""
     console.print(_candidates_table(found.choice))
     console.print(_fresh_table(found.report))
     protected = found.report.tuned[0].guarantee
@@ -242,7 +242,7 @@ def print_tuning(found: Tuned, console: Console) -> None:
 
 
 def _candidates_table(choice: Choice) -> Group:
-    """The best first."""
+    """Return a table of the candidates, the best first."""
     order = choice.regret.mean(axis=1).argsort(kind="stable")
     tried = choice.table().iloc[order]
     names = list(tried.columns[: tried.columns.get_loc("regret")])
@@ -273,7 +273,7 @@ def _fresh_table(report: Report) -> Group:
 
 
 def tuning_warnings(found: Tuned) -> list[str]:
-    """What to know before relying on what tuning found."""
+    """Return warnings about the outcome of tuning."""
     choice, report = found.choice, found.report
     lines = [
         f"{edge.name} {edge.value:g} is the {edge.side} tried, better ones may lie beyond: "
@@ -289,7 +289,7 @@ def tuning_warnings(found: Tuned) -> list[str]:
 
 
 def tuning_outcome(found: Tuned) -> str:
-    """Which of the two settings is written, and why."""
+    """Return which of the two settings is written, and why."""
     choice, report = found.choice, found.report
     if choice.given is not None and choice.winner is choice.candidates[choice.given]:
         return "no candidate was better than the file's own setting, which stays"
@@ -313,7 +313,7 @@ def _more(rows: Sequence[object]) -> str:
 
 
 def communication_line(result: Result) -> str:
-    """What an agent sends: how much, and leaf by leaf what it is declared to be."""
+    """Return what an agent sends: its size, and the kind of each leaf."""
     sent = result.communication
     if not sent["leaves"]:
         return "communication: none, nothing leaves an agent"
@@ -329,7 +329,7 @@ def communication_line(result: Result) -> str:
 
 
 def recommendation_line(result: Result) -> str:
-    """The arm most agents would play now, and the best in hindsight."""
+    """Return the arm that most agents would play now, and the best in hindsight."""
     import numpy as np
 
     honest = result.dataset["agent_expected_regret"].notnull().to_numpy()
@@ -342,7 +342,7 @@ def recommendation_line(result: Result) -> str:
 
 
 def section_table(shown: SectionTable) -> Group:
-    """A table of a reproduced figure, its note below."""
+    """Return a table of a reproduced figure with its note."""
     table = empty_table(*shown.columns)
     for row in shown.rows:
         table.add_row(*row)
@@ -350,7 +350,7 @@ def section_table(shown: SectionTable) -> Group:
 
 
 def print_catalogue(section: str, console: Console) -> None:
-    """Everything that a section of a configuration can name."""
+    """Print everything that a section of a configuration can name."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -366,7 +366,7 @@ def print_catalogue(section: str, console: Console) -> None:
 
 
 def network_table(graph: Network, title: str) -> Group:
-    """Size, degrees and distances."""
+    """Return a table of a network's size, degrees and distances."""
     degrees = graph.degrees
     connected = graph.connected
     rows = {
@@ -385,7 +385,7 @@ def network_table(graph: Network, title: str) -> Group:
 
 
 def gossip_table(graph: Network, horizon: int, fastest: bool) -> Table:
-    """How fast each rule mixes."""
+    """Return a table of the mixing speed of each rule."""
     from fedbandits import gossip
 
     rules: dict[str, Callable[[], Gossip]] = {

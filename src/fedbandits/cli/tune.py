@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import output_files, tables
+from . import messages, tables
 from .messages import say_written, terminal
 from .options import Changes, Config, Force, Out
 
@@ -41,7 +41,7 @@ def tune(
     from fedbandits.tuning.files import request
 
     asked = request(file, changes or (), out=out, ranges=ranges or (), force=force)
-    output_files.make_folder(out)
+    messages.make_folder(out)
     found = asked.tune(budget, runs)
     tables.print_tuning(found, terminal())
     say_written(list(found.files))

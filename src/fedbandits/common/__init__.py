@@ -1,1 +1,1 @@
-"""What knows nothing of bandits: checks, randomness, files, descriptions, statistics, signals."""
+"""Helpers that do not depend on bandits: checks, randomness, files, statistics, signals."""

@@ -1,11 +1,14 @@
-"""Which kind of device computes: the one place that asks.
+"""The device that computes, and forks of a process that uses it.
 
-Programs differ by it. A CPU is quickest with few large loops and memory that is written once; an
-accelerator with many independent steps, and work done again rather than kept.
+Programs depend on the kind of device. A CPU is fastest with few large loops and memory that is
+written once. An accelerator is fastest with many independent steps that recompute intermediate
+values.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,12 +17,12 @@ _platform: ContextVar[str | None] = ContextVar("platform", default=None)
 
 
 def on_cpu() -> bool:
-    """Whether what is traced now will run on a CPU: of the devices chosen, else JAX's own first."""
+    """Return whether programs are made for a CPU: the chosen devices, else JAX's default."""
     return _kind() == "cpu"
 
 
 def on_gpu() -> bool:
-    """Whether it will run on a GPU, and on no other accelerator."""
+    """Return whether programs are made for a GPU, and not for another accelerator."""
     return _kind() == "gpu"
 
 
@@ -34,9 +37,40 @@ def _kind() -> str:
 
 @contextmanager
 def playing_on(platform: str) -> Iterator[None]:
-    """A scope in which programs are made for devices of this kind, such as `cpu` or `gpu`."""
+    """Make programs for devices of this kind, such as `cpu` or `gpu`, within the block."""
     before = _platform.set(platform)
     try:
         yield
     finally:
         _platform.reset(before)
+
+
+_active_at_fork = False
+_unusable = False
+
+
+def refuse_fork() -> None:
+    """Raise an error in a forked process where JAX would wait forever for the parent's threads."""
+    if _unusable:
+        raise RuntimeError(
+            "this process was forked from one in which JAX was at work, and JAX does not survive "
+            'a fork: start processes with multiprocessing.get_context("spawn") or "forkserver", '
+            "for a ProcessPoolExecutor as its mp_context; or use JAX, and simulate, only in the "
+            "children"
+        )
+
+
+def _before_fork() -> None:
+    global _active_at_fork
+    # JAX may not be loaded, and has no public function that tells whether it has started.
+    started = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
+    _active_at_fork = started is not None and started()
+
+
+def _in_child() -> None:
+    global _unusable
+    _unusable = _unusable or _active_at_fork
+
+
+if hasattr(os, "register_at_fork"):  # Windows cannot fork
+    os.register_at_fork(before=_before_fork, after_in_child=_in_child)

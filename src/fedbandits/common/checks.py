@@ -1,65 +1,25 @@
-"""Checks of arguments, shared so that the same mistake gets the same words everywhere."""
+"""Checks of arguments, shared so that one mistake has one error message."""
 
 from __future__ import annotations
 
 import difflib
-import functools
-import inspect
 import math
 import numbers
 import operator
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 INT32 = 2**31 - 1
-"""Agents, arms and whatever else the engine counts in 32 bits."""
+"""The most agents, arms and other things that the engine counts in 32 bits."""
 
 ROUNDS = INT32 - 1
 """The longest horizon: the round after the last is counted too."""
-
-
-def explained(function: F) -> F:
-    """The function; a parameter that it does not have is answered with those that it has.
-
-    Example:
-        >>> @explained
-        ... def grid(rows: int, cols: int) -> int:
-        ...     return rows * cols
-        >>> grid(rows=2, colls=3)
-        Traceback (most recent call last):
-            ...
-        TypeError: grid has no parameter 'colls'; did you mean 'cols'? It takes rows, cols
-    """
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except TypeError:
-            refuse_unknown(function.__name__, inspect.signature(function), kwargs)
-            raise
-
-    return cast(F, called)
-
-
-def refuse_unknown(owner: str, takes: inspect.Signature, given: Iterable[str]) -> None:
-    """Refuse the first parameter of `given` that `owner` does not take."""
-    if any(p.kind is p.VAR_KEYWORD for p in takes.parameters.values()):
-        return  # it takes whatever it is given, and knows itself what to refuse
-    names = list(takes.parameters)
-    for name in given:
-        if name not in names:
-            there_are = f" It takes {', '.join(names)}" if names else ": it takes none"
-            meant = did_you_mean(name, names) if names else ""
-            raise TypeError(f"{owner} has no parameter {name!r}{meant}{there_are}") from None
 
 
 def frozen_dataclass(cls: type) -> None:
@@ -79,7 +39,7 @@ def frozen_dataclass(cls: type) -> None:
 
 
 def did_you_mean(value: Any, names: Iterable[str]) -> str:
-    """Which of the names was probably meant, as the end of a sentence.
+    """Return the name that was probably meant, as the end of a sentence.
 
     Example:
         >>> did_you_mean("Rws", ["rows", "cols"]), did_you_mean("xyz", ["rows", "cols"])
@@ -91,7 +51,7 @@ def did_you_mean(value: Any, names: Iterable[str]) -> str:
 
 
 def whole(value: Any, name: str, *, least: int, most: int | None = None) -> int:
-    """`value` as an int of at least `least` and, if there is a `most`, at most that.
+    """Return `value` as an int from `least` to `most`.
 
     Example:
         >>> whole(1, "arms", least=2)
@@ -115,7 +75,7 @@ def whole(value: Any, name: str, *, least: int, most: int | None = None) -> int:
 
 
 def fits(size: float, what: str) -> None:
-    """Refuse what takes more memory, `size` bytes at least, than this machine or container has.
+    """Reject `size` bytes if this machine or container has less memory.
 
     Example:
         >>> fits(2.0**70, "agents=2 and arms=10**20")
@@ -132,7 +92,7 @@ def fits(size: float, what: str) -> None:
 
 @cache
 def _memory() -> float:
-    """Bytes of this machine, or of the container, infinitely many where neither says."""
+    """Return the bytes of this machine or container; infinity if neither is known."""
     try:
         machine = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -141,11 +101,11 @@ def _memory() -> float:
 
 
 def container_memory(groups: Path, root: Path) -> float:
-    """Bytes that this process and those beside it may have, by Linux's control groups (v2).
+    """Return the bytes that the control groups (v2) of Linux allow this process.
 
     Args:
-        groups: says which group this process is in.
-        root: the groups' folder. A limit of a group holds for all groups in it.
+        groups: file that names the group of this process.
+        root: folder of the groups. A limit of a group holds for all groups in it.
     """
     try:
         lines = groups.read_text(encoding="utf-8").splitlines()
@@ -163,7 +123,7 @@ def container_memory(groups: Path, root: Path) -> float:
 
 
 def number(value: Any, name: str) -> float:
-    """`value` as a float; refuses what is not a real number, NaN and booleans included."""
+    """Return `value` as a float; reject everything but real numbers, also NaN and booleans."""
     if isinstance(value, bool | np.bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
     try:
@@ -176,7 +136,7 @@ def number(value: Any, name: str) -> float:
 
 
 def nonnegative(value: Any, name: str) -> float:
-    """`value` as a finite float, 0 or more."""
+    """Return `value` as a finite float, 0 or more."""
     if isinstance(value, float | np.floating) and math.isnan(value):
         raise ValueError(f"{name} must be a finite number >= 0, not {value}")
     found = number(value, name)
@@ -185,8 +145,32 @@ def nonnegative(value: Any, name: str) -> float:
     return found
 
 
+def within(value: Any, name: str, interval: str, fix: str = "") -> float:
+    """Return `value` as a float in an interval; a round bracket excludes its end.
+
+    Args:
+        value: the number.
+        name: name of the parameter, for errors.
+        interval: such as "[0, 1]" or "(0, inf)".
+        fix: the end of the error, if more can be said.
+
+    Example:
+        >>> within(0, "share", "(0, 1)")
+        Traceback (most recent call last):
+            ...
+        ValueError: share must be in (0, 1), not 0
+    """
+    found = number(value, name)
+    low, high = map(float, interval[1:-1].split(","))
+    above = found >= low if interval[0] == "[" else found > low
+    below = found <= high if interval[-1] == "]" else found < high
+    if not (above and below):
+        raise ValueError(f"{name} must be in {interval}, not {value}{fix}")
+    return found
+
+
 def seed32(value: Any, name: str = "seed") -> int:
-    """A seed: a whole number from 0 to 2^32 - 1."""
+    """Return a seed: a whole number from 0 to 2^32 - 1."""
     number = whole(value, name, least=0)
     if number >= 2**32:
         raise ValueError(f"{name} must be below 2**32, not {number}")
@@ -211,7 +195,7 @@ def real_array(values: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def unit_interval(values: Any, name: str, labels: tuple[str, ...] = ()) -> np.ndarray[Any, Any]:
-    """`values` as a float array, every one in [0, 1]; names the first that is not."""
+    """Return `values` as a float array in [0, 1]; the error names the first one outside."""
     array = real_array(values, name)
     bad = ~((array >= 0) & (array <= 1))  # NaN fails both
     if bad.any():

@@ -15,33 +15,33 @@ _LISTED = 64
 
 
 def array_hash(array: np.ndarray[Any, Any]) -> str:
-    """SHA-256 of an array's dtype, shape and values."""
+    """Return the SHA-256 of an array's dtype, shape and values."""
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
 class Fresh:
-    """A user's function under an identity of its own.
+    """A user's function with a new identity.
 
-    Compiled programs are kept by the functions they call. What such a function depends on may
-    change while the function stays the same object; a new `Fresh` compiles anew.
+    Compiled programs are kept by the functions they call. The data behind a function may change
+    while the function stays the same object; a new `Fresh` compiles again.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def __call__(self, *args: Any) -> Any:
-        """Calls the function."""
+        """Call the function."""
         return self.function(*args)
 
 
 def describe(value: Any) -> Any:
-    """A JSON-able description of a dataclass, array, function or plain value.
+    """Return a JSON-able description of a dataclass, array, function or plain value.
 
-    A field whose metadata say `if_given` is left out where it is None, so that what was described
-    before there was such a field is described as it was. One whose metadata say `told` is always
-    left out: it follows from the network, which is described by itself.
+    A field with the metadata `if_given` is left out if it is None, so that descriptions from before
+    the field existed stay valid. A field with the metadata `told` is always left out: it follows
+    from the network, which has its own description.
 
     Example:
         >>> from fedbandits.schedules import power
@@ -80,7 +80,7 @@ def describe(value: Any) -> Any:
 
 
 def label(value: Any) -> str:
-    """A described value in a few words: a table as the call it stands for.
+    """Return a described value in a few words: a table as a call.
 
     Example:
         >>> label({"name": "power", "c": 0.01, "a": 0.5}), label([1, 2]), label("float64")
@@ -96,7 +96,7 @@ def label(value: Any) -> str:
 
 
 def canonical(value: Any) -> str:
-    """The same text for the same value, whatever the order of its keys.
+    """Return one text for equal values, whatever the order of their keys.
 
     Example:
         >>> canonical({"b": 1, "a": [True, "x"]})

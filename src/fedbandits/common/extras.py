@@ -1,7 +1,7 @@
-"""What is optional: which extra brings a package, and an error that says so where it is missing.
+"""Optional packages, the extras that install them, and an error that names the extra.
 
-`pip install fedbandits` brings NumPy and the command line; everything else waits in an extra and is
-imported in the function that needs it. Where such an import fails, the error names the extra.
+`pip install fedbandits` installs NumPy and the command line. All other packages are in extras, and
+the functions that need them import them. If such an import fails, the error names the extra.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Package(NamedTuple):
     """A package that this one imports.
 
     Attributes:
-        name: as it is imported, and as it is installed unless that is said.
-        extra: what brings it; empty for what is always there.
-        needed_for: what does not work without it.
-        installed_as: its name where packages come from.
+        name: name of the import, and of the installed package unless `installed_as` is given.
+        extra: the extra that installs it; empty for packages that are always installed.
+        needed_for: what needs it.
+        installed_as: its name on PyPI, if it differs.
     """
 
     name: str
@@ -62,11 +62,11 @@ _BY_NAME = {package.name: package for package in PACKAGES}
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """A package that an extra brings is not installed."""
+    """A package of an extra is not installed."""
 
 
 def install_command(extra: str) -> str:
-    """What to type to get an extra; without one, the package itself.
+    """Return the command that installs an extra, or the package itself.
 
     Example:
         >>> install_command("sim"), install_command("")
@@ -76,7 +76,7 @@ def install_command(extra: str) -> str:
 
 
 def advice(error: ImportError) -> str | None:
-    """What to install where an import failed; None if that is not of this table.
+    """Return what to install after a failed import; None for other packages.
 
     Example:
         >>> print(advice(ModuleNotFoundError("No module named 'xarray'", name="xarray")))
@@ -96,10 +96,10 @@ def _advice(package: Package) -> str:
 
 
 class _LastFinder:
-    """Is asked for a module that nobody has found; finds none, but says what to install.
+    """The last import finder: it raises an error with the extra for each missing package.
 
-    So that every import of an optional package fails in the same words, wherever it stands. Imports
-    by other packages are none of its business: they may try what they can do without.
+    So every import of an optional package fails with the same error, and functions need no `try`
+    around their imports. Imports by other packages pass: they may have a fallback.
     """
 
     def find_spec(self, name: str, *_: object) -> None:
@@ -110,7 +110,7 @@ class _LastFinder:
 
 
 def _importer(frame: FrameType | None) -> str:
-    """The module that imports something: the innermost that is not of the import system."""
+    """Return the name of the importing module: the innermost outside of the import system."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith(("importlib", "_frozen_importlib")):
@@ -120,12 +120,12 @@ def _importer(frame: FrameType | None) -> str:
 
 
 def installed(name: str) -> bool:
-    """Whether a package can be imported."""
+    """Return whether a package can be imported."""
     return importlib.util.find_spec(name) is not None
 
 
 def version(name: str) -> str | None:
-    """The version of a package that is installed, or None.
+    """Return the version of an installed package, or None.
 
     Example:
         >>> version("no-such-package") is None

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the user's folders for caches and data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error codes of a full disk, an exhausted quota and a file that is too large."""
@@ -104,3 +108,48 @@ def _replacing(target: Path, private: bool) -> Iterator[Path]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def save_figure(figure: Figure, *paths: str | Path) -> None:
+    """Write a figure whole or not at all, in the format that each file name ends in."""
+    for path in map(Path, paths):
+        kind = path.suffix.lstrip(".")
+        known = figure.canvas.get_supported_filetypes()
+        if kind not in known:
+            raise ValueError(
+                f"cannot save a figure as {path.name}; known endings: {', '.join(sorted(known))}"
+            )
+        with atomic_write(path) as file:
+            figure.savefig(file, format=kind, dpi=200)
+
+
+def cache_folder() -> Path:
+    """Return the user's folder for files that can be made again; it may not exist yet.
+
+    `$XDG_CACHE_HOME/fedbandits`, usually `~/.cache/fedbandits`, on Linux.
+
+    Raises:
+        OSError: this user has no home folder.
+    """
+    import platformdirs
+
+    return _absolute(platformdirs.user_cache_path("fedbandits", appauthor=False))
+
+
+def data_folder() -> Path:
+    """Return the user's folder for downloaded files; it may not exist yet.
+
+    `$XDG_DATA_HOME/fedbandits`, usually `~/.local/share/fedbandits`, on Linux.
+
+    Raises:
+        OSError: this user has no home folder.
+    """
+    import platformdirs
+
+    return _absolute(platformdirs.user_data_path("fedbandits", appauthor=False))
+
+
+def _absolute(folder: Path) -> Path:
+    if not folder.is_absolute():  # an unexpanded "~" would become a folder of that name
+        raise OSError(f"{folder}: this user has no home folder; set HOME")
+    return folder

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: noted, acted on where work can stop, never lost.
+"""Ctrl-C and SIGTERM: noted, and acted on where work can stop, so that none is lost.
 
-What a signal handler raises inside a destructor or the callback of a weak reference, Python prints
-and forgets; JAX has many of both while it traces and compiles. So a handler here writes down that
-somebody asked, whatever else it does, and work looks at the note between its steps.
+If a signal handler raises inside a destructor or the callback of a weak reference, Python prints
+and drops the error; JAX has many of both while it traces and compiles. So a handler here notes the
+signal, and work checks the note between its steps.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from types import FrameType
 from typing import TypeAlias
 
 TOGETHER = 0.5
-"""Seconds within which signals count as one: `timeout`, for one, sends each of them twice."""
+"""Seconds within which signals count as one: `timeout` sends each of them twice."""
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None]
 
 
 class _Note:
-    """What was asked for.
+    """The signal that was received.
 
     Attributes:
         signal: the first signal that came.
-        when: it did.
-        calm: how many blocks of `calm` are being run, one inside the other.
+        when: its time.
+        calm: number of nested blocks of `calm`.
     """
 
     signal: int | None = None
@@ -40,24 +40,24 @@ _note: _Note | None = None  # of the main thread, which alone handles signals
 
 
 def requested() -> bool:
-    """Whether the work in this thread shall stop."""
+    """Return whether the work in this thread shall stop."""
     return _is_main() and _note is not None and _note.signal is not None
 
 
 def stop_if_requested(message: str = "stopped") -> None:
-    """The place to stop, if somebody has asked for it."""
+    """Raise KeyboardInterrupt if a signal has requested it."""
     if requested():
         raise KeyboardInterrupt(message)
 
 
 def exit_status() -> int:
-    """Of a command that was stopped: what a shell says of one that the signal killed."""
+    """Return the exit status of a stopped command: that of a shell for a killed one."""
     return 128 + ((_note and _note.signal) or signal.SIGINT)
 
 
 @contextmanager
 def calm() -> Iterator[None]:
-    """A block that no signal tears: the first waits for `stop_if_requested`, at most for the end.
+    """Defer the first signal to `stop_if_requested`, at the latest to the end of the block.
 
     In a `command` a second signal ends the process at once. Elsewhere only Ctrl-C is waited for,
     and the second does what it always does. In other threads than the main one nothing changes.
@@ -78,7 +78,7 @@ def calm() -> Iterator[None]:
 
 @contextmanager
 def command() -> Iterator[None]:
-    """The whole of a command: Ctrl-C and SIGTERM raise KeyboardInterrupt, in `calm` later.
+    """Raise KeyboardInterrupt on Ctrl-C and SIGTERM, in `calm` deferred, within a command.
 
     A second signal ends the process there and then, so that no code can swallow it.
     """
@@ -102,7 +102,7 @@ def command() -> Iterator[None]:
 
 @contextmanager
 def _once() -> Iterator[_Note]:
-    """Notes the first Ctrl-C; the second goes to whoever had it before."""
+    """Note the first Ctrl-C; pass the second to the previous handler."""
     note, previous = _Note(), signal.getsignal(signal.SIGINT)
 
     def handle(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -115,7 +115,7 @@ def _once() -> Iterator[_Note]:
 
 @contextmanager
 def _listening(handlers: Mapping[signal.Signals, _Handler], note: _Note) -> Iterator[None]:
-    """Handles these signals, but for those that are ignored, as in a script's background jobs."""
+    """Handle these signals, except ignored ones, as in background jobs of a script."""
     global _note
     before, previous = _note, {each: signal.getsignal(each) for each in handlers}
     taken = [each for each in handlers if previous[each] not in (signal.SIG_IGN, None)]

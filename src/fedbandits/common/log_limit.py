@@ -1,4 +1,4 @@
-"""A limit on repeated warnings: neither a neighbour nor a stranger can fill the disk with logs.
+"""A limit on repeated warnings, so that neighbours and strangers cannot fill the disk with logs.
 
 The first warning of each cause is logged at once. The next ones are counted, and one line at the
 end of an interval reports the newest and their number. The interval doubles while the cause lasts.
@@ -15,17 +15,17 @@ from threading import Lock
 
 FIRST_SECONDS = 60.0
 LONGEST_SECONDS = 3600.0
-"""The first interval of a cause, and the longest."""
+"""The first and the longest interval of a cause."""
 
 MOST_CAUSES = 100
-"""Causes that are tracked at once. Further ones share one entry, so that memory stays bounded."""
+"""The largest number of tracked causes. Further causes share one entry."""
 
 OTHER_CAUSES = "other causes"
 
 
 @dataclass
 class _Interval:
-    """The time in which warnings of one cause are counted instead of logged."""
+    """An interval in which warnings of one cause are counted instead of logged."""
 
     end: float
     seconds: float

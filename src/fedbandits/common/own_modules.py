@@ -112,7 +112,7 @@ def load(name: str) -> ModuleType:
 
 
 def remember(name: str) -> str | None:
-    """The SHA-256 of the source of an imported module, None if it has no file.
+    """Return the SHA-256 of the source of an imported module; None if it has no file.
 
     Raises:
         OwnError: if the file was changed since: what would be played is not what it says.
@@ -128,7 +128,7 @@ def remember(name: str) -> str | None:
     elif known.stamp != now:
         if _hash(path) != known.sha256:
             raise OwnError(
-                f"{path} was changed after this process had imported it; start the process anew "
+                f"{path} was changed after this process had imported it; start the process again "
                 "(a Dask worker too)"
             )
         known = _sources[name] = known._replace(stamp=now)
@@ -136,7 +136,7 @@ def remember(name: str) -> str | None:
 
 
 def sources_of(*values: Any) -> dict[str, str]:
-    """The SHA-256 of the modules that `load` has found and that objects or their parts are from.
+    """Return the SHA-256 of the loaded modules that objects or their parts are from.
 
     Example:
         >>> from fedbandits.schedules import power
@@ -148,7 +148,7 @@ def sources_of(*values: Any) -> dict[str, str]:
 
 
 def _modules(value: Any) -> Iterator[str]:
-    """Where an object, what it is made of and what it calls were defined."""
+    """Yield the modules that define an object, its parts and the functions it calls."""
     if isinstance(value, Fresh):
         yield from _modules(value.function)
     elif isinstance(value, functools.partial):
@@ -174,13 +174,13 @@ def _hash(path: Path) -> str:
 
 
 def _why(name: str, error: BaseException, folder: Path | None) -> str:
-    """Why an import failed: the module is not there, or something in it goes wrong."""
+    """Return why an import failed: the module is missing, or its code fails."""
     if isinstance(error, ModuleNotFoundError) and error.name is not None:
         if name == error.name or name.startswith(f"{error.name}."):
             return _not_found(error.name, folder)
         return (
             f"{name} imports {error.name}, which is not installed{line_of(error)}; install it, or "
-            "put it beside"
+            "put it next to it"
         )
     words = f"{type(error).__name__}: {error}".strip(": ")
     return f"importing {name} fails: {words}{line_of(error)}"
@@ -203,7 +203,7 @@ def _not_found(name: str, folder: Path | None) -> str:
 
 
 def _paths(folder: Path | None) -> str:
-    """What is on the path beside Python's own folders."""
+    """Return the folders on the path other than Python's own."""
     own = {str(Path(sys.prefix)), str(Path(sys.base_prefix))}
     others = [
         path
@@ -232,9 +232,9 @@ def _is_in(top: str, folder: Path) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """Where, in code that is neither Python's nor this package's, an error was raised.
+    """Return where user code, else a library, raised an error.
 
-    Of libraries only if there is no other: what calls them is nearer to the fault.
+    Lines of libraries count only if there is no other: the caller is nearer to the fault.
     """
     if isinstance(error, SyntaxError):  # which names its place itself
         return ""

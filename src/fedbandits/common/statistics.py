@@ -27,7 +27,7 @@ class Band(NamedTuple):
 
 
 def band(values: xr.DataArray, level: float = LEVEL) -> Band:
-    """Mean over the dimension `run` and its interval, 95% by default: mean ± t · s/√R.
+    """Return the mean over the dimension `run` and its interval, 95% by default: mean ± t · s/√R.
 
     Where there are draws of the losses, over the dimension `draw`, of the means over its runs.
     """
@@ -53,7 +53,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: npt.ArrayLike, level: float = LEVEL) -> Interval:
-    """Mean of independent values and its interval, mean ± t · s/√n.
+    """Return the mean of independent values and its interval, mean ± t · s/√n.
 
     Example:
         >>> interval([1.0, 2.0, 3.0])

@@ -29,7 +29,7 @@ Key: TypeAlias = tuple[Array, Array]
 
 
 def round_key(which: int, seed: Array, t: Array) -> Key:
-    """The key of one round: the stream and the seed are a key, with which the round is hashed."""
+    """Return the key of a round: the round, hashed with the stream and the seed."""
     import jax
     import jax.numpy as jnp
 
@@ -42,7 +42,7 @@ def round_key(which: int, seed: Array, t: Array) -> Key:
 
 
 def words(key: Key, shape: tuple[int, ...]) -> Array:
-    """Random 32-bit words; word i, counted along the last axis first, is a hash of key and i."""
+    """Return random 32-bit words; word i, counted along the last axis first, hashes key and i."""
     import jax
     import jax.numpy as jnp
 
@@ -61,18 +61,18 @@ def check_count(shape: tuple[int, ...]) -> None:
 
 
 def words_at(key: Key, index: Array) -> Array:
-    """The random words in these places, of those that `words` gives; of `index`'s shape."""
+    """Return the words of `words` at these places, in the shape of `index`."""
     first, second = two_words_at(key, index)
     return first ^ second
 
 
 def two_words_at(key: Key, index: Array) -> tuple[Array, Array]:
-    """Two independent random words for each of these places, which cost no more than one."""
+    """Return two independent random words per place, at the cost of one."""
     return _threefry(key, np.uint32(0), index)
 
 
 def _threefry(key: Key, first: Array, second: Array) -> tuple[Array, Array]:
-    """Two words hashed with a key; traced once for each shape, not in every place it is used."""
+    """Return two words hashed with a key, traced once per shape."""
     hashed: tuple[Array, Array] = _traced_threefry()(key, first, second)
     return hashed
 
@@ -85,10 +85,10 @@ def _traced_threefry() -> Any:
 
 
 def _threefry_written_out(key: Key, first: Array, second: Array) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., 2011): two words hashed with a key.
+    """Return two words hashed with a key by Threefry-2x32, 20 rounds (Salmon et al., 2011).
 
     Bit for bit what `jax.random` draws from its default keys (a test says so), but written out:
-    JAX has a loop here on a CPU and a kernel of its own on a GPU, and XLA fuses neither.
+    JAX has a loop here on a CPU and a separate kernel on a GPU, and XLA fuses neither.
     """
     parity = key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
     schedule = (*key, parity)
@@ -103,7 +103,7 @@ def _threefry_written_out(key: Key, first: Array, second: Array) -> tuple[Array,
 
 
 def as_uniforms(drawn: Array, dtype: DTypeLike = "float32") -> Array:
-    """Words as numbers in (0, 1): of 23 bits in float32, of all 32 in float64.
+    """Return words as numbers in (0, 1): of 23 bits in float32, of all 32 in float64.
 
     Each is the middle of its interval, and u · s < s for every float32 s > 0.
     """
@@ -115,5 +115,5 @@ def as_uniforms(drawn: Array, dtype: DTypeLike = "float32") -> Array:
 
 
 def uniforms(key: Key, shape: tuple[int, ...], dtype: DTypeLike = "float32") -> Array:
-    """Numbers in (0, 1)."""
+    """Return numbers in (0, 1)."""
     return as_uniforms(words(key, shape), dtype)

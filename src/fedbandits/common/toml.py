@@ -7,7 +7,7 @@ from typing import Any
 
 
 def toml_text(config: Mapping[str, Any]) -> str:
-    """Tables as `tomllib` gives them, as text that it reads again: keys first, then [sections].
+    """Return tables as TOML text: keys first, then [sections].
 
     Example:
         >>> print(toml_text({"runs": 2, "algorithm": {"name": "Exp3", "learning_rate": 0.1}}))
@@ -22,7 +22,7 @@ def toml_text(config: Mapping[str, Any]) -> str:
 
 
 def changed(text: str, config: Mapping[str, Any]) -> str:
-    """The text of a configuration with other values; comments and order stay the user's.
+    """Return the text of a configuration with new values, and with the user's comments and order.
 
     Args:
         text: TOML.
@@ -49,7 +49,7 @@ def changed(text: str, config: Mapping[str, Any]) -> str:
 def _change(
     table: MutableMapping[str, Any], wanted: Mapping[str, Any], new: Callable[[], Any]
 ) -> None:
-    """Make a table of a document say what is wanted; what says so already stays as it is.
+    """Change a table of a document to the wanted values; equal values stay unchanged.
 
     Args:
         table: changed in place.
@@ -73,7 +73,7 @@ def _change(
 
 
 def _in_one_line(value: Any) -> Any:
-    """A value that is no table, as an item of a document."""
+    """Return a value other than a table as an item of a document."""
     import tomlkit
 
     if not isinstance(value, list | tuple):

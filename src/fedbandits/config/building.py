@@ -9,14 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from fedbandits import networks
-from fedbandits.algorithms import AnyAlgorithm
 from fedbandits.attacks import Attack
 from fedbandits.common import checks
 from fedbandits.common.describe import canonical
@@ -24,6 +23,8 @@ from fedbandits.common.own_modules import line_of
 from fedbandits.networks import Network
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.results.record import check_runs
+from fedbandits.simulation.liars import Liars
+from fedbandits.simulation.simulation import Simulation
 
 from .accepting import parameters_of
 from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM, Registry
@@ -145,16 +146,12 @@ def _build(
     kinds = REGISTRIES["algorithm"]
     algorithm = None if theorem else construct(kinds, table, place("algorithm"))
     problem, network = section("problem"), section("network")
-    _call(check_runs, place("runs"), settings.get("runs", Experiment.runs), problem)
+    _call(check_runs, place("runs"), settings.get("runs", Simulation.runs), problem)
     if network is not None and network.agents != problem.agents:
         raise ConfigError(
             f"{source}: [problem] has {problem.agents} agents but [network] has {network.agents}; "
             "make them equal"
         )
-    if "draws" in settings:
-        from fedbandits.engine.over_draws import draw_seeds
-
-        _call(draw_seeds, place("draws"), problem, settings.get("seed", 0), settings["draws"])
     matrix = section("gossip", "network", network=network)
     if theorem:
         rates = kinds[table["name"]].from_theorem  # type: ignore[attr-defined]
@@ -164,16 +161,18 @@ def _build(
             {key: config.get(key) for key in SECTIONS},
             lambda: _call(rates, place("algorithm"), matrix, **sizes),
         )
-    privacy = _privacy(config, algorithm, place("privacy"))
+    asked = {key: settings[key] for key in ("runs", "seed", "dtype") if key in settings}
+    simulation = _call(Simulation, Place(str(source)), problem, algorithm, matrix, **asked)
+    if "draws" in settings:
+        simulation = _call(replace, place("draws"), simulation, draws=settings["draws"])
+    if "privacy" in config:
+        at = place("privacy")
+        simulation = _call(simulation.under, at, _privacy(config["privacy"], at))
     if config.get(LIARS):
-        settings[LIARS] = _liars(config[LIARS], Place(f"{source} [{LIARS}]"))
-        lying = (settings[LIARS], problem, algorithm, matrix)
-        from fedbandits.engine.stages.liars import checked_liars
-
-        _call(checked_liars, Place(f"{source} [{LIARS}]"), *lying)
-    return Experiment(
-        problem, cast(AnyAlgorithm, algorithm), network, matrix, privacy=privacy, **settings
-    )
+        at = Place(f"{source} [{LIARS}]")
+        simulation = _call(simulation.under, at, Liars.of(_liars(config[LIARS], at)))
+    viewed = {key: settings[key] for key in ("against", "record") if key in settings}
+    return Experiment(simulation, network, **viewed)
 
 
 def _liars(tables: Any, place: Place) -> dict[int | str, Attack]:
@@ -307,18 +306,13 @@ def _split_theorem(table: Mapping[str, Any], place: Place) -> tuple[bool, dict[s
     return wanted, rest
 
 
-def _privacy(config: Mapping[str, Any], algorithm: Any, place: Place) -> RandomisedResponse | None:
-    """What [privacy] says: `epsilon` alone, since there is one mechanism."""
-    if "privacy" not in config:
-        return None
-    table, name = config["privacy"], NAMELESS["privacy"]
+def _privacy(table: Any, place: Place) -> RandomisedResponse:
+    """Return what [privacy] describes: `epsilon` alone, since there is one mechanism."""
+    name = NAMELESS["privacy"]
     if not isinstance(table, dict):
         raise place.error(f"expected a table such as epsilon = 1.0, not {table!r}")
     _refuse_unknown(table, parameters_of(REGISTRIES["privacy"][name]), "key", place)
     made: RandomisedResponse = construct(REGISTRIES["privacy"], {"name": name, **table}, place)
-    from fedbandits.engine.preparation import check_privacy
-
-    _call(check_privacy, place, made, algorithm)
     return made
 
 

@@ -1,22 +1,27 @@
-"""What a configuration describes, and the errors of one that describes nothing."""
+"""Experiments, which configurations describe, and the errors of configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.attacks import Attack
 from fedbandits.common import checks
-from fedbandits.gossip.base import Gossip
 from fedbandits.networks import Network
 from fedbandits.privacy.response import RandomisedResponse
-from fedbandits.problems import Problem
+from fedbandits.simulation.condition import Condition
+from fedbandits.simulation.liars import Liars
+from fedbandits.simulation.options import Options, Recorded
+from fedbandits.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from fedbandits.results.result import Result
+
+
+CONDITIONS: tuple[type[Condition], ...] = (RandomisedResponse, Liars)
+"""The conditions that a configuration can describe, each in a section of its own."""
 
 
 class ConfigError(ValueError):
@@ -25,82 +30,30 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What a configuration file, or a cell of a sweep, describes: the arguments of `fb.simulate`.
-
-    A part of the paper in `fedbandits.experiments` is another thing: it plays many of these.
+    """What a configuration file, or a cell of a sweep, describes.
 
     Attributes:
-        problem: the losses.
-        algorithm: what each agent does.
-        network: who talks to whom; None where nothing is sent.
-        gossip: the matrix on it; None where nothing is sent.
-        runs: R.
-        seed: of the agents' randomness.
-        dtype: `float32` or `float64`.
-        against: `current` or `final`.
-        draws: of the losses; None for those of the problem as it is.
-        privacy: how losses are blurred before the algorithm sees them; None where they are not.
-        liars: who sends something else than it should, and what.
+        simulation: the simulation.
+        network: the network; it may be given where nothing is sent.
+        against: the arm that regret is compared with: `current` or `final`.
         record: `agents` for snapshots of every agent; None for curves alone.
     """
 
-    problem: Problem
-    algorithm: AnyAlgorithm
+    simulation: Simulation
     network: Network | None = None
-    gossip: Gossip | None = None
-    runs: int = 10
-    seed: int = 0
-    dtype: Literal["float32", "float64"] = "float32"
     against: Literal["current", "final"] = "current"
-    draws: int | None = None
-    privacy: RandomisedResponse | None = None
-    liars: Mapping[int | str, Attack] = field(default_factory=dict)
-    record: Literal["agents"] | None = None
+    record: Recorded = None
 
     def simulate(
         self, *, checkpoint: str | Path | None = None, progress: bool | None = None
     ) -> Result:
-        """Play it; see `fb.simulate` for the arguments and the result."""
-        from fedbandits.engine.simulate import simulate
+        """Play the simulation; see `fb.simulate` for the arguments and the result."""
+        from fedbandits.engine.play import play
 
-        return simulate(
-            self.problem,
-            self.algorithm,
-            self.gossip,
-            self.runs,
-            self.seed,
-            against=self.against,
-            dtype=self.dtype,
-            checkpoint=checkpoint,
-            progress=progress,
-            draws=self.draws,
-            privacy=self.privacy,
-            liars=self.liars,
-            record=self.record,
-        )
-
-    def configuration(self) -> dict[str, Any]:
-        """What `Result.config` will be, before anything is played."""
-        from fedbandits.engine.over_draws import draws_config
-        from fedbandits.engine.preparation import configuration, setting_of
-        from fedbandits.engine.stages.liars import checked_liars
-        from fedbandits.problems.redrawn import loss_seeds
-
-        ready = self.algorithm.set_up(setting_of(self.problem, self.gossip))
-        lying = checked_liars(self.liars, self.problem, ready, self.gossip)
-        found = configuration(
-            self.problem,
-            ready,
-            self.gossip,
-            self.runs,
-            self.seed,
-            self.dtype,
-            self.privacy,
-            lying,
-        )
-        if self.draws is None:
-            return found
-        return found | draws_config(loss_seeds(self.problem, self.draws))
+        for doubt in self.simulation.doubts():
+            warnings.warn(doubt, stacklevel=2)
+        options = Options(checkpoint=checkpoint, progress=progress, record=self.record)
+        return play([self.simulation], options)[0].against(self.against)
 
 
 class Place(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +59,14 @@ def _own_line(error: Exception) -> str:
 def _prepare(experiment: Experiment) -> None:
     from fedbandits.engine.preparation import precision, prepare
 
-    with precision(experiment.dtype):
-        prepare(
-            experiment.problem,
-            experiment.algorithm,
-            experiment.gossip,
-            1,
-            experiment.seed,
-            dtype=experiment.dtype,
-            privacy=experiment.privacy,
-        )
+    simulation = replace(experiment.simulation, runs=1, draws=None)
+    with precision(simulation.dtype):
+        prepare([simulation])
 
 
 def _play(experiment: Experiment) -> None:
     from fedbandits.engine.checks.federated import check_federated
-    from fedbandits.engine.preparation import setting_of
 
-    algorithm, problem = experiment.algorithm, experiment.problem
-    if problem.actions is not None:
-        algorithm = algorithm.set_up(setting_of(problem, experiment.gossip))
-    check_federated(algorithm, grid(2, 3))
+    simulation = experiment.simulation
+    vectors = simulation.problem.actions is not None
+    check_federated(simulation.ready if vectors else simulation.algorithm, grid(2, 3))

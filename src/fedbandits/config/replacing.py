@@ -40,7 +40,9 @@ def refuse_other(paths: Sequence[Path], experiment: Experiment) -> None:
     except (ValueError, OSError) as error:
         raise FileExistsError(f"{error}; {FIX}") from error
     there = {**found.config, "against": found.dataset.attrs["against"]}
-    here = json.loads(json.dumps({**experiment.configuration(), "against": experiment.against}))
+    here = json.loads(
+        json.dumps({**experiment.simulation.describe(), "against": experiment.against})
+    )
     if there != here:
         raise FileExistsError(
             f"{result} is of another configuration: {_difference(there, here)}; {FIX}"

@@ -18,12 +18,13 @@ from fedbandits import schedules
 from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.privacy.response import LEAST as LEAST_EPSILON
+from fedbandits.simulation.simulation import Simulation
 
 from .accepting import TABLES, parameters_of
 from .building import CHOICES, SETTINGS
 from .catalogue import LIARS, NAMELESS, REGISTRIES, SECTIONS, THEOREM, Registry
 from .expansion import SWEEP
-from .experiment import Experiment
+from .experiment import CONDITIONS, Experiment
 from .hints import alternatives, hints_of
 from .own import MODULES, PATTERN, Open
 from .structs import keys_of
@@ -174,8 +175,10 @@ def configuration_schema() -> Schema:
         ['gossip.max_degree', 'gossip.metropolis']
     """
     sections = Sections(sweeps=True)
-    texts = arguments_of(inspect.getdoc(Experiment) or "")
-    defaults = {field.name: field.default for field in dataclasses.fields(Experiment)}
+    parts = (Simulation, Experiment)
+    docs = [arguments_of(inspect.getdoc(part) or "") for part in parts]
+    texts = docs[0] | docs[1] | {each.name: _first(each.__doc__ or "") for each in CONDITIONS}
+    defaults = {field.name: field.default for part in parts for field in dataclasses.fields(part)}
     properties: dict[str, Schema] = {}
     for key in SETTINGS:
         setting: Schema = {"enum": list(CHOICES[key])} if key in CHOICES else number("integer", key)

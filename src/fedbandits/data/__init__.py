@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedbandits.common.folders import data_folder
+from fedbandits.common.files import data_folder
 
 from .releases import Ratings, read_release
 
@@ -13,7 +13,7 @@ FETCHED = "ml-latest-small"
 
 
 def default_release() -> Path:
-    """The release for who names none: the source tree's own, else one that was fetched.
+    """Return the default release: that of the source tree, else the downloaded one.
 
     Example:
         >>> default_release().name
@@ -32,14 +32,14 @@ def default_release() -> Path:
 
 
 def embedded() -> Path:
-    """Where the source tree has a release: ml-latest-small of October 2016.
+    """Return the path of ml-latest-small of October 2016 in the source tree.
 
     100,004 ratings by 671 users, in GroupLens' own files. Its licence, which is not the package's,
-    stands beside it: research only, not for revenue. Wheels go without it.
+    is next to it: research only, not for revenue. Wheels go without it.
     """
     return Path(__file__).with_name("ml-latest-small-2016-10.zip")
 
 
 def cdn_file() -> Path:
-    """What eviction policies missed at the edges of a made-up CDN; `tools/cdn` makes it."""
+    """Return the file with the miss ratios of a synthetic CDN, made by `tools/cdn`."""
     return Path(__file__).with_name("cdn.npz")

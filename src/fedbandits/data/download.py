@@ -1,4 +1,4 @@
-"""MovieLens releases, fetched from GroupLens; a download that broke off goes on where it was."""
+"""MovieLens releases, downloaded from GroupLens; an interrupted download resumes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedbandits.common.checks import did_you_mean
+
 RELEASES = ("ml-latest", "ml-latest-small", "ml-32m", "ml-25m", "ml-20m", "ml-10m", "ml-1m")
 BASE = "https://files.grouplens.org/datasets/movielens"
 TIMEOUT = 30.0
@@ -25,10 +27,10 @@ logger = logging.getLogger("fedbandits")
 
 
 def download(release: str, folder: Path, *, base: str = BASE, progress: bool | None = None) -> Path:
-    """The zip of a MovieLens release, downloaded unless it is already in the folder.
+    """Return the zip of a MovieLens release, downloaded unless the folder has it.
 
-    What arrived before a connection broke is kept beside it as `.part`; the next call asks for the
-    rest only. The zip appears under its name when its checksum is right, not before.
+    If a connection breaks, the received part stays next to it as `.part`, and the next call
+    requests the rest. The zip appears under its name only when its checksum is right.
 
     Args:
         release: one of `RELEASES`.
@@ -50,7 +52,8 @@ def download(release: str, folder: Path, *, base: str = BASE, progress: bool | N
     import zipfile
 
     if release not in RELEASES:
-        raise ValueError(_unknown(release))
+        meant = did_you_mean(release, RELEASES)
+        raise ValueError(f"unknown release {release!r}{meant} Valid: {', '.join(RELEASES)}")
     target = folder / f"{release}.zip"
     if target.exists():
         if not zipfile.is_zipfile(target):
@@ -88,16 +91,16 @@ class _Transfer:
 
     @property
     def part(self) -> Path:
-        """What has arrived."""
+        """The received part."""
         return self.target.with_name(f"{self.target.name}.part")
 
     @property
     def stamp(self) -> Path:
-        """The server's mark of the version that `part` is of; without it nothing can go on."""
+        """The version of `part` by the server's mark; a download without it cannot resume."""
         return self.target.with_name(f"{self.target.name}.part.version")
 
     def fetch(self, show: Callable[[int, int | None], None]) -> None:
-        """All of the file into `part`, from where it ends."""
+        """Download the file into `part`, from its current end."""
         have, version = self._arrived()
         headers = {"Range": f"bytes={have}-", "If-Range": version} if have else {}
         with self._ask(self.address, headers) as response:
@@ -156,20 +159,20 @@ class _Transfer:
         self.part.unlink(missing_ok=True)
 
     def kept(self) -> str:
-        """What a next call would start with, in words."""
+        """Return how much the next call can reuse."""
         have, _ = self._arrived()
         if not have:
             return "nothing is kept"
         return f"the first {have / 1e6:.1f} MB are kept; the same command goes on from there"
 
     def _arrived(self) -> tuple[int, str]:
-        """How many bytes there are to go on from, and of which version."""
+        """Return the bytes that arrived, and their version."""
         if not (self.part.is_file() and self.stamp.is_file()):
             return 0, ""
         return self.part.stat().st_size, self.stamp.read_text("ascii")
 
     def _begin(self, response: Any) -> None:
-        """An empty part of the version that this response is of."""
+        """Make an empty part for the version of this response."""
         self.discard()
         self.part.touch()
         version = response.headers.get("ETag", "")
@@ -205,7 +208,7 @@ class _Transfer:
 
     @contextmanager
     def _ask(self, address: str, headers: dict[str, str]) -> Iterator[Any]:
-        """The response; 404 and 416 count as answers where they are expected."""
+        """Yield the response; 404 and 416 are answers if they are expected."""
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import Request, urlopen
@@ -227,7 +230,7 @@ class _Transfer:
             yield response
 
     def _published(self) -> str | None:
-        """The MD5 that lies beside the file on the server, if one does."""
+        """Return the MD5 that the server has for the file, if any."""
         with self._ask(f"{self.address}.md5", {}) as response:
             if response.status == 404:
                 return None
@@ -249,7 +252,7 @@ class _Transfer:
 
 
 def _span(response: Any) -> tuple[int, int | None]:
-    """The byte that a response begins with, and how many the whole file has."""
+    """Return the first byte of a response, and the size of the whole file."""
     if response.status == 206:
         found = re.fullmatch(
             r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", "").strip()
@@ -266,7 +269,7 @@ def _md5() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Why there is no connection, in words for people."""
+    """Return why there is no connection."""
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
         return f"no answer for {TIMEOUT:g} seconds"
@@ -274,17 +277,9 @@ def _reason(error: Exception) -> str:
     return f"no connection ({text})"
 
 
-def _unknown(release: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(release.lower(), RELEASES, n=1)
-    meant = f"; did you mean {near[0]!r}?" if near else "."
-    return f"unknown release {release!r}{meant} Valid: {', '.join(RELEASES)}"
-
-
 @contextmanager
 def _bar(title: str, progress: bool | None) -> Iterator[Callable[[int, int | None], None]]:
-    """A function of bytes done and total that draws them, or does nothing."""
+    """Yield a function of bytes done and total that draws a progress bar, or does nothing."""
     if not (sys.stderr.isatty() if progress is None else progress):
         yield lambda done, total: None  # noqa: ARG005
         return

@@ -36,7 +36,7 @@ class Generated:
 
 
 def generate(agents: int, horizon: int, seed: int) -> Generated:
-    """Ratings of users who rated all 20 labels, the most of one user for one genre being T.
+    """Draw ratings of users who rated all 20 labels; the most per user and genre are T.
 
     How many ratings a user gives to a genre follows a log-normal law of the user's activity. A
     rating is the user's mean, plus what the user and everyone think of the genre, plus a drift
@@ -84,7 +84,7 @@ def _column(model: dict[str, Any], name: str) -> Floats:
 def _counts(
     model: dict[str, Any], agents: int, horizon: int, rng: np.random.Generator
 ) -> tuple[Floats, npt.NDArray[np.int32]]:
-    """Standardised log activity of each user, `[N]`, and ratings per user and genre, `[N, K]`."""
+    """Return standardised log activity of users, `[N]`, and ratings per genre, `[N, K]`."""
     law = model["ratings_per_user"]
     at_500, slope, spread = (_column(model, key) for key in ("log_m_at_n500", "slope", "resid_sd"))
     activity = rng.standard_normal(agents)
@@ -101,10 +101,10 @@ def _counts(
 
 
 class _Draws(NamedTuple):
-    """What every rating is made of before it is rounded; one entry per rating."""
+    """The components of ratings before rounding; one entry per rating."""
 
     start: npt.NDArray[np.int64]
-    """Where each of the N·K sequences starts."""
+    """The start of each of the N·K sequences."""
     arm: npt.NDArray[np.int64]
     latent: Floats
     whole: npt.NDArray[np.bool_]
@@ -149,7 +149,7 @@ def _draw(
 
 
 def _drift(model: dict[str, Any], arm: npt.NDArray[np.int64], when: Floats) -> Floats:
-    """What everyone's ratings of a genre do over a user's history, in stars."""
+    """Return the common drift of ratings of a genre over a user's history, in stars."""
     losses = np.array([row["loss_by_decile"] for row in model["genres"].values()])
     stars = -5.5 * (losses - losses.mean(axis=1, keepdims=True))
     middles = (np.arange(10) + 0.5) / 10
@@ -161,14 +161,14 @@ def _drift(model: dict[str, Any], arm: npt.NDArray[np.int64], when: Floats) -> F
 
 
 def _whole_star_habit(model: dict[str, Any]) -> float:
-    """How often others round to whole stars, for the histogram's share of whole stars."""
+    """Return how often other users round to whole stars, to match the histogram."""
     shares: dict[str, float] = model["histogram"]
     whole = sum(share for stars, share in shares.items() if float(stars) % 1 == 0)
     return max(0.0, 2 * whole - 1)  # half of what is rounded to half stars is whole anyway
 
 
 def _rounded(draws: _Draws, shift: Floats) -> npt.NDArray[np.uint8]:
-    """Half stars 1, ..., 10."""
+    """Return half stars 1, ..., 10."""
     stars = draws.latent + shift[draws.arm]
     half = np.where(draws.whole, 2 * np.rint(stars), np.rint(2 * stars))
     return np.clip(half, np.where(draws.whole, 2, 1), 10).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""MovieLens ratings, read from a GroupLens release as it comes."""
+"""MovieLens ratings, read from an unchanged GroupLens release."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Ratings(NamedTuple):
 
 
 def read_release(path: str | Path) -> Ratings:
-    """The ratings and genres of a MovieLens release.
+    """Return the ratings and genres of a MovieLens release.
 
     Args:
         path: a zip as GroupLens ships it, or a folder with the files in it or in a subfolder:
@@ -72,7 +72,7 @@ def read_release(path: str | Path) -> Ratings:
             "files from the same release"
         )
     genres = {number: labels[number] for number in rated}
-    # A link is called what it is called; "." and ".." have no name of their own.
+    # A link keeps its name; "." and ".." have none.
     source = release.name if release.name.strip(".") else release.resolve().name
     return Ratings(source, user, movie, half_stars, timestamp, genres)
 
@@ -110,7 +110,7 @@ class _File:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[Any]:
-    """The open zip; an error inside the `with` block that shows damage names the file."""
+    """Open a zip; an error of a damaged zip names the file."""
     import zipfile
     import zlib
 
@@ -126,7 +126,7 @@ def _archive(path: Path) -> Iterator[Any]:
 
 
 def _find(release: Path) -> tuple[_File, _File]:
-    """The files with the ratings and the movies."""
+    """Return the files with the ratings and the movies."""
     if release.is_dir():
         # What lies directly in the folder was meant, whatever else is kept in folders below.
         here = [entry.name for entry in release.iterdir() if entry.is_file()]
@@ -156,7 +156,7 @@ def _find(release: Path) -> tuple[_File, _File]:
 
 
 def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Ratings and movies of one kind in one folder."""
+    """Return pairs of files with ratings and movies, of one kind and in one folder."""
     there = set(names)
     wanted = {f"ratings{kind}": f"movies{kind}" for kind in KINDS}
     paths = [PurePosixPath(name) for name in names if PurePosixPath(name).name in wanted]
@@ -165,7 +165,7 @@ def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _labels(file: _File) -> dict[int, tuple[str, ...]]:
-    """The genres of every movie, in the file's order; a label given twice counts once."""
+    """Return the genres of every movie, in the order of the file, each once."""
     labels: dict[int, tuple[str, ...]] = {}
     for number, (text, genres) in _rows(file, MOVIES):
         try:
@@ -185,7 +185,7 @@ def _labels(file: _File) -> dict[int, tuple[str, ...]]:
 
 
 def _columns(file: _File) -> Chunk:
-    """User, movie, half stars and timestamp of every rating."""
+    """Return user, movie, half stars and timestamp of every rating."""
     import pyarrow as pa
 
     chunks: list[Chunk] = []
@@ -208,7 +208,7 @@ def _columns(file: _File) -> Chunk:
 
 
 def _text(file: _File) -> Iterator[Any]:
-    """The ratings of a text file in Arrow batches, columns as in `RATINGS`."""
+    """Yield the ratings of a text file in Arrow batches, columns as in `RATINGS`."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -237,7 +237,7 @@ def _text(file: _File) -> Iterator[Any]:
 
 
 def _parquet(file: _File, columns: Sequence[str]) -> Iterator[Any]:
-    """The `columns` of a Parquet file in Arrow batches."""
+    """Yield the `columns` of a Parquet file in Arrow batches."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -263,7 +263,7 @@ def _parquet(file: _File, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def _numbers(batch: Any) -> Chunk | None:
-    """The first four columns of a batch; None if a number in it is missing or cannot be."""
+    """Return the first four columns of a batch; None if a number is missing or invalid."""
     import pyarrow as pa
 
     columns = batch.columns[:4]
@@ -301,8 +301,8 @@ def _refuse_repeated(
 
 
 def _refusal(file: _File, good: int, cause: Exception | None) -> ValueError:
-    """What is wrong with ratings whose first `good` rows are right: read again, row by row."""
-    if file.zipped:  # a damaged zip can look like wrong numbers; only its end tells
+    """Return the error of ratings whose first `good` rows are valid, found row by row."""
+    if file.zipped:  # a damaged zip can look like wrong numbers; its end shows the damage
         with file.open() as stream:
             while stream.read(BYTES_AT_ONCE):
                 pass
@@ -321,7 +321,7 @@ def _refusal(file: _File, good: int, cause: Exception | None) -> ValueError:
 
 
 def _places(file: _File, rows: Sequence[int]) -> list[str]:
-    """Where the rows with these indices stand; indices in increasing order."""
+    """Return the places of the rows with these indices, in increasing order."""
     wanted = set(rows)
     found: list[str] = []
     for index, (number, _) in enumerate(_rows(file, RATINGS)):
@@ -333,7 +333,7 @@ def _places(file: _File, rows: Sequence[int]) -> list[str]:
 
 
 def _whole(text: str, name: str) -> int:
-    """An id or a timestamp."""
+    """Return an id or a timestamp."""
     number = int(text) if re.fullmatch(r"[0-9]{1,30}", text.strip()) else -1
     if not 0 <= number <= LARGEST[name]:
         raise ValueError(
@@ -357,7 +357,7 @@ def _half_stars(text: str) -> int:
 
 
 def _rows(file: _File, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of one row after the other; refuses a row with too many or too few."""
+    """Yield number and fields of each row; reject rows with too many or too few fields."""
     if file.kind == ".parquet":
         yield from _parquet_rows(file, columns)
         return
@@ -385,7 +385,7 @@ def _decoded(file: _File, data: bytes) -> str:
 
 
 def _header(file: _File, columns: Sequence[str]) -> tuple[list[str], str]:
-    """The names in a CSV file's first line, and the separator."""
+    """Return the names in the first line of a CSV file, and the separator."""
     with file.open() as stream:
         line = _decoded(file, stream.readline(1 << 16)).rstrip("\r\n")
     separator = ";" if line.count(";") > line.count(",") else ","
@@ -421,7 +421,7 @@ def _csv_rows(
             return
         if len(row) == len(names):
             yield number, [row[i] for i in chosen]
-        elif row:  # an empty line is no row
+        elif row:  # an empty line does not count
             raise _width(file, number, len(row), len(names))
 
 

@@ -19,7 +19,7 @@ from fedbandits.common.files import atomic_path
 from fedbandits.results.record import Record
 from fedbandits.results.snapshots import Snapshots
 
-from .executors.chunk import Carry
+from .executors.program import Carry
 
 LAYOUT = 3
 """Of the file. One of another layout has another name, and is left alone."""

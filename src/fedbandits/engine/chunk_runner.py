@@ -1,4 +1,4 @@
-"""The rounds of a game, or of a batch of them, chunk after chunk: watched, recorded, kept."""
+"""The rounds of a group, chunk after chunk: recorded, reported and kept in checkpoints."""
 
 from __future__ import annotations
 
@@ -13,173 +13,174 @@ import numpy as np
 from fedbandits.common import interrupts
 from fedbandits.common.backend import on_cpu, playing_on
 from fedbandits.problems.base import Problem, check_losses
+from fedbandits.results.record import Record
+from fedbandits.results.snapshots import Snapshots
 
-from .batch import Batch
 from .checkpoint import Checkpoint
-from .chunk_sizes import chunking
-from .executors.chunk import Carry, Chunk
-from .executors.kernel_round import suitable
-from .executors.kernel_support import kernels
-from .executors.tiled_round import tile_size
+from .executors.program import Carry, Chunk
+from .group import Group
 from .recording.progress import Progress
-from .recording.recorder import Outcome, Record, Recorder, into_records
+from .recording.recorder import Outcome, Recorder, into_records
 
 logger = logging.getLogger("fedbandits")
 
 _BYTES_TO_WAIT_FOR = 2**24
-"""Of a state: from here on a chunk waits, on a CPU, for the one before to be recorded."""
+"""Bytes of a state from which on, on a CPU, a chunk waits until the one before is recorded."""
 
 
 def play_chunks(
-    batch: Batch,
+    group: Group,
     checkpoint: Checkpoint | None = None,
     progress: bool | None = None,
     *,
     enough: int | None = None,
     ends: Sequence[int] = (),
-    record: Record | None = None,
-    tell: Callable[[int], None] | None = None,
+    record: Callable[..., None] | None = None,
+    report: Callable[[int], None] | None = None,
 ) -> Carry:
-    """All chunks, from the checkpoint's last if there is one; within `interrupts.calm`.
+    """Play all chunks, from the checkpoint's last one on; call this inside `interrupts.calm`.
 
     Args:
-        batch: what is played.
-        checkpoint: where to go on from and to save; left to the caller in the end.
+        group: the simulations.
+        checkpoint: where to go on from, and where to save; the caller removes it in the end.
         progress: show a progress bar; by default on a terminal only.
         enough: play no chunk after so many rounds; by default all T are played.
-        ends: rounds at which a chunk ends, in order.
-        record: takes what came of each chunk; by default the records of the games are filled.
-        tell: called with the last round of each chunk when that is recorded, and first with that
-            of a checkpoint. What it raises goes on to the caller once a checkpoint is written.
+        ends: rounds at which a chunk ends, in order; snapshots end chunks too.
+        record: takes the outcome of each chunk; by default the records of the group are filled.
+        report: called with the last round of each recorded chunk, and first with that of a
+            checkpoint. An exception that it raises reaches the caller after a checkpoint is saved.
 
     Returns:
         the carry after the last round.
     """
-    where = batch.games[0].where
-    with playing_on(where.platform):
-        into = record or partial(into_records, batch)
-        return _play_chunks(batch, checkpoint, progress, enough, ends, into, tell)
-
-
-def _play_chunks(
-    batch: Batch,
-    checkpoint: Checkpoint | None,
-    progress: bool | None,
-    enough: int | None,
-    ends: Sequence[int],
-    record: Record,
-    tell: Callable[[int], None] | None,
-) -> Carry:
-    first_game = batch.games[0]
-    problem, where = first_game.problem, first_game.where
-    records = [kept for game in batch.games for kept in game.records]
-    snapshots = first_game.snapshots
-    due = () if snapshots is None else tuple(snapshots.times.tolist())
+    problem, where = group.first.problem, group.where
+    due = tuple(group.snapshots[0].times.tolist()) if group.snapshots else ()
     ends = due or ends  # a snapshot is taken between two chunks
-    draws = batch.size if batch.over == "draws" else 1
-    gossip = first_game.gossip
-    drawn = 0 if gossip is None or gossip.faults is None else len(gossip.faults.loss)
-    sizes = where.runs * batch.size, draws, drawn
-    tile = tile_size(
-        first_game.algorithm, first_game.conditions, problem, first_game.carry, where, batch.size
-    )
-    chunks = chunking(problem, *sizes, tiled=tile is not None)
-    fused = (
-        kernels()
-        and batch.over is None
-        and where.mesh.size == 1
-        and suitable(
-            batch.algorithm, first_game.conditions, problem, chunks.ahead, batch.carry.state
-        )
-    )
-    if fused:
-        chunks = chunking(problem, *sizes, fused=True)
     last = problem.horizon if enough is None else enough
-    done, carry = (0, batch.carry) if checkpoint is None else checkpoint.load(batch.carry, records)
-    if done:
-        logger.info("going on after round %d of %d", done, problem.horizon)
-    # A copy on the devices: the caller's arrays are not ours to donate.
-    carry = where.put(jax.tree.map(_copied, carry))
-    # To the devices once, not with every chunk.
-    conditions, traced = where.put_whole(
-        (first_game.conditions, batch.problem if problem.traced else None)
-    )
-    bar = Progress(type(batch.algorithm).__name__, problem.horizon, done, progress)
-    recorder = Recorder(record, bar.update, done)
-    # A CPU sets a chunk's memory aside as soon as it is asked for it, not when it comes to it.
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(carry))
-    waits = on_cpu() and size >= _BYTES_TO_WAIT_FOR
-
-    def save() -> None:
-        """Keep what is done so far.
-
-        Called where `done`, `carry` and the recorder are of one moment. After an error anywhere
-        else, or a second Ctrl-C, the last file stands.
-        """
-        if checkpoint is not None and done:
-            recorder.settle()
-            checkpoint.save(done, carry, records)
-
-    told = 0
-
-    def tell_recorded() -> None:
-        nonlocal told
-        if tell is None or recorder.done == told:
-            return
-        told = recorder.done
+    with playing_on(where.platform):
+        chunks, executor, program = group.chunks, group.choice.executor, group.program
+        # A sweep plays many groups, and turns off their progress: its log is about cells.
+        level = logging.DEBUG if progress is False else logging.INFO
+        logger.log(level, "%s: %s", type(group.algorithm).__name__, group.choice)
+        run = _Run(group, checkpoint, report)
+        bar = Progress(type(group.algorithm).__name__, problem.horizon, run.done, progress)
+        run.recorder = Recorder(record or partial(into_records, group), bar.update, run.done)
+        # To the devices once, not with every chunk.
+        traced = group.problem if problem.traced else None
+        stages, drawn_losses = where.put_whole((group.stages, traced))
+        # A CPU reserves the memory of a chunk when it is asked for it, not when it plays it.
+        waits = on_cpu() and run.size >= _BYTES_TO_WAIT_FOR
+        checked = problem.traced and problem.check == "during"
         try:
-            tell(told)
-        except BaseException:  # a user's function may do anything
-            save()
+            run.report_recorded()
+            while run.done < last:
+                run.stop_if_requested()
+                end = next((end for end in ends if end > run.done), None)
+                rounds, stretch = chunks.after(run.done, end)
+                losses = drawn_losses if problem.traced else run.host_losses(rounds)
+                if waits:
+                    run.recorder.settle()
+                size = where.runs, rounds, stretch, chunks.ahead, checked
+                chunk = Chunk(*size, where, executor)
+                first = np.int32(run.done + 1)
+                asked = (group.algorithm, stages, losses, run.carry, first, group.seed)
+                run.carry, *outcome = program(*asked, chunk=chunk)
+                if run.done + rounds in due:
+                    outcome.append(group.look(stages, run.carry, run.done + rounds))
+                run.finish_chunk(rounds, tuple(outcome))
+            run.recorder.settle()
+            run.report_recorded()
+        finally:
+            bar.close()
+        return run.carry
+
+
+class _Run:
+    """The rounds that are done, with the carry after them.
+
+    Attributes:
+        done: the last round that was played.
+        carry: the carry after it, on the devices.
+        recorder: records chunks, one behind the devices.
+    """
+
+    recorder: Recorder
+
+    def __init__(
+        self,
+        group: Group,
+        checkpoint: Checkpoint | None,
+        report: Callable[[int], None] | None,
+    ) -> None:
+        self._problem, self._checkpoint, self._report = group.first.problem, checkpoint, report
+        self._records: list[Record | Snapshots] = [*group.records, *group.snapshots]
+        self._reported = 0
+        self.done, carry = 0, group.carry
+        if checkpoint is not None:
+            self.done, carry = checkpoint.load(carry, self._records)
+        if self.done:
+            logger.info("going on after round %d of %d", self.done, self._problem.horizon)
+        # A copy, since the program may overwrite the arrays that it is given.
+        self.carry: Carry = group.where.put(jax.tree.map(_copied, carry))
+
+    @property
+    def size(self) -> int:
+        """The bytes of the carry."""
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(self.carry))
+
+    def finish_chunk(self, rounds: int, outcome: Outcome) -> None:
+        """Record the chunk before this one, report it, and save a checkpoint if one is due."""
+        self.recorder.add(self.done + 1, rounds, outcome)
+        self.done += rounds
+        self.report_recorded()
+        if self._checkpoint is not None and self._checkpoint.due():
+            self.save()
+
+    def save(self) -> None:
+        """Save a checkpoint.
+
+        Call this only where `done`, `carry` and the recorder belong to one moment. After an error
+        anywhere else, or a second Ctrl-C, the last file stands.
+        """
+        if self._checkpoint is not None and self.done:
+            self.recorder.settle()
+            self._checkpoint.save(self.done, self.carry, self._records)
+
+    def stop_if_requested(self) -> None:
+        """Save a checkpoint and raise KeyboardInterrupt after a Ctrl-C."""
+        if interrupts.requested():
+            self.save()
+            raise KeyboardInterrupt(stopped(self.done, self._problem))
+
+    def report_recorded(self) -> None:
+        """Call the caller's function after a chunk is recorded."""
+        if self._report is None or self.recorder.done == self._reported:
+            return
+        self._reported = self.recorder.done
+        try:
+            self._report(self._reported)
+        except BaseException:  # a user's function may raise anything
+            self.save()
             raise
 
-    try:
-        tell_recorded()
-        while done < last:
-            if interrupts.requested():
-                save()
-                raise KeyboardInterrupt(stopped(done, problem))
-            rounds, stretch = chunks.after(done, next((end for end in ends if end > done), None))
-            losses = traced
-            if traced is None:
-                try:
-                    losses = _host_losses(problem, done + 1, rounds)
-                except BaseException:  # a user's function may do anything
-                    save()
-                    raise
-            if waits:
-                recorder.settle()
-            checked = problem.traced and problem.check == "during"
-            chunk = Chunk(where.runs, rounds, stretch, chunks.ahead, checked, where, fused, tile)
-            carry, curves, totals = batch.play(conditions, losses, carry, done + 1, chunk)
-            outcome: Outcome = (curves, totals)
-            if done + rounds in due:
-                outcome = (*outcome, batch.look(conditions, carry, done + rounds))
-            recorder.add(done + 1, rounds, outcome)
-            done += rounds
-            tell_recorded()
-            if checkpoint is not None and checkpoint.due():
-                save()
-        recorder.settle()
-        tell_recorded()
-    finally:
-        bar.close()
-    return carry
+    def host_losses(self, rounds: int) -> np.ndarray[Any, Any]:
+        """Return the losses of the next rounds, computed on the host: `[rounds, N, K]`."""
+        first = self.done + 1
+        try:
+            losses = self._problem.block(first, first + rounds - 1)
+            if self._problem.check == "during":
+                check_losses(losses, first, self._problem)
+        except BaseException:  # a user's function may raise anything
+            self.save()
+            raise
+        return losses.astype(jax.numpy.result_type(float), copy=False)
 
 
 def _copied(x: Any) -> Any:
-    """A copy, of NumPy's arrays by NumPy: JAX would compile a program to take one apart."""
+    """Return a copy; NumPy's arrays are copied by NumPy, which compiles nothing."""
     return jax.numpy.array(x, copy=True) if isinstance(x, jax.Array) else np.array(x)
 
 
 def stopped(done: int, problem: Problem) -> str:
-    """Where a run was when it was asked to stop."""
+    """Return the message of a simulation that was asked to stop."""
     return f"stopped after round {done} of {problem.horizon}"
-
-
-def _host_losses(problem: Problem, first: int, rounds: int) -> np.ndarray[Any, Any]:
-    """The losses of a chunk, made on the host: `[rounds, N, K]`."""
-    losses = problem.block(first, first + rounds - 1)
-    if problem.check == "during":
-        check_losses(losses, first, problem)
-    return losses.astype(jax.numpy.result_type(float), copy=False)

@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from fedbandits.common.folders import cache_folder
+from fedbandits.common.files import cache_folder
 
 SWITCH = "FEDBANDITS_COMPILE_CACHE"
 """The environment variable that keeps nothing where it is `off`; `on` is what goes without it."""

@@ -1,26 +1,21 @@
-"""One preparation: what turns a problem, an algorithm and a gossip into something playable."""
+"""Preparation: simulations become a group that can be played, on the machine that plays it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
-from fedbandits.algorithms.base import AnyAlgorithm, Setting, check_class
-from fedbandits.attacks import Attack
-from fedbandits.common import checks, interrupts, version
-from fedbandits.common.backend import playing_on
-from fedbandits.common.describe import describe
-from fedbandits.common.forks import refuse_fork
-from fedbandits.common.own_modules import sources_of
-from fedbandits.gossip.base import Gossip
-from fedbandits.privacy.response import RandomisedResponse
-from fedbandits.problems.base import Problem, check_losses, check_sizes
+from fedbandits.algorithms.base import AnyAlgorithm
+from fedbandits.common import checks, interrupts
+from fedbandits.common.backend import playing_on, refuse_fork
+from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.record import Record, check_runs
-from fedbandits.results.snapshots import Snapshots, snapshot_rounds
+from fedbandits.simulation.options import Options
+from fedbandits.simulation.simulation import DType, Simulation
 
 from . import pytrees
 from .checks.contract import check_contract
@@ -28,295 +23,158 @@ from .checks.purity import check_adaptive, check_called, check_traced
 from .chunk_sizes import chunking
 from .compile_cache import keep_compiled_programs
 from .devices import Spread, one_per_core, spread
-from .executors.chunk import Carry
+from .executors.choice import Over
+from .executors.program import Carry
+from .group import Group, stacked
 from .mixing.mixer import mixer
-from .stages.adaptive_losses import first_memory
-from .stages.conditions import Conditions
-from .stages.liars import Liars, check_entries, checked_liars
+from .stages.losses import first_memory
 from .stages.pending_messages import first_state, own_state
-
-one_per_core()
-keep_compiled_programs()
-
-DType = Literal["float32", "float64"]
-Devices = int | Sequence[jax.Device] | None
-Recorded = Literal["agents"] | None
-
-
-class Game(NamedTuple):
-    """What can be played: checked, set up, and before its first round.
-
-    Attributes:
-        problem: the losses.
-        gossip: the network and its matrix; None where nothing is sent.
-        algorithm: set up for this problem and network.
-        conditions: how messages are combined, who lies, which losses are blurred.
-        carry: the state before round 1.
-        record: what will be kept, empty.
-        sent: the bytes of each leaf of one agent's message.
-        config: everything that decides the numbers, as plain data.
-        where: how the arrays lie on devices.
-        snapshots: what will be kept of every agent, empty; None where nothing is.
-    """
-
-    problem: Problem
-    gossip: Gossip | None
-    algorithm: AnyAlgorithm
-    conditions: Conditions
-    carry: Carry
-    record: Record
-    sent: dict[str, int]
-    config: dict[str, Any]
-    where: Spread
-    snapshots: Snapshots | None = None
-
-    @property
-    def seed(self) -> int:
-        """Of the agents' randomness."""
-        return int(self.config["seed"])
-
-    @property
-    def records(self) -> list[Record | Snapshots]:
-        """All that is filled while it is played, and kept in a checkpoint."""
-        return [self.record] if self.snapshots is None else [self.record, self.snapshots]
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What a checkpoint is known by: what decides the numbers, and which of them are kept."""
-        if self.snapshots is None:
-            return self.config
-        return {**self.config, "snapshots": len(self.snapshots.times)}
-
-
-def prepare(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    *,
-    dtype: DType = "float32",
-    devices: Devices = None,
-    privacy: RandomisedResponse | None = None,
-    liars: Liars | None = None,
-    record: Recorded = None,
-    draws: int | None = None,
-) -> Game:
-    """Refuse what cannot be played; else what is needed to begin. Within `precision`.
-
-    Args:
-        problem: the losses.
-        algorithm: what each agent does.
-        gossip: the network and its matrix; None where nothing is sent.
-        runs: R.
-        seed: of the agents' randomness.
-        dtype: `float32` or `float64`.
-        devices: as in `simulate`.
-        privacy: as in `simulate`.
-        liars: as in `simulate`.
-        record: as in `simulate`.
-        draws: of how many this is one; snapshots of all of them have to fit.
-    """
-    check_arguments(problem, algorithm, gossip, dtype)
-    _check_links(gossip, algorithm)
-    check_privacy(privacy, algorithm)
-    lying = checked_liars(liars, problem, algorithm, gossip)
-    algorithm = algorithm.set_up(setting_of(problem, gossip))
-    runs = check_runs(runs, problem)
-    seed = checks.seed32(seed)
-    snapshots = _snapshots(record, problem, runs, draws or 1)
-    size = np.dtype(dtype).itemsize * problem.arms * problem.agents * runs
-    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
-    where = spread(devices, runs, problem.agents)
-    with interrupts.calm(), playing_on(where.platform):  # from here on JAX traces
-        pytrees.register(algorithm)
-        pytrees.register(problem)
-        memory = first_memory(problem, runs, dtype)
-        _check_problem(problem, memory)
-        mix = mixer(gossip, algorithm, dtype, where.mesh.size)
-        conditions = Conditions(mix, privacy, tuple(lying), tuple(lying.values()))
-        pytrees.register(conditions)
-        for attack in conditions.attacks:
-            pytrees.register(attack)
-        batch = (runs, problem.agents)
-        state = first_state(algorithm, mix, problem.arms, problem.agents, batch, dtype)
-        check_entries(lying, algorithm.message(own_state(state)) if lying else {})
-        sent = check_contract(algorithm, conditions, state, problem, runs)
-        config = configuration(problem, algorithm, gossip, runs, seed, dtype, privacy, lying)
-    return Game(
-        problem,
-        gossip,
-        algorithm,
-        conditions,
-        Carry(state, np.zeros(problem.agents, dtype), memory),
-        Record(
-            problem.horizon,
-            runs,
-            problem.agents,
-            problem.arms,
-            own_losses=problem.adaptive,
-            dtype=dtype,
-        ),
-        sent,
-        config,
-        where,
-        snapshots,
-    )
-
-
-def _snapshots(record: Recorded, problem: Problem, runs: int, draws: int) -> Snapshots | None:
-    if record is None:
-        return None
-    if record != "agents":
-        raise ValueError(f'record must be "agents" or None, not {record!r}')
-    times = snapshot_rounds(problem, runs * draws)
-    return Snapshots(times, runs, problem.agents, problem.arms)
+from .stages.stages import Stages
 
 
 def precision(dtype: DType) -> AbstractContextManager[Any]:
-    """A scope in which JAX computes in `dtype`; the global flag is never touched."""
-    refuse_fork()  # here, since whatever plays comes this way
+    """Return a scope in which JAX computes in `dtype`; the global flag is never touched.
+
+    Everything that plays enters this scope first, so JAX gets its settings here: those that it
+    takes only before it starts have an effect in the first simulation of a process.
+    """
+    refuse_fork()
+    one_per_core()
+    keep_compiled_programs()
     scope: AbstractContextManager[Any] = jax.enable_x64(dtype == "float64")
     return scope
 
 
-def setting_of(problem: Problem, gossip: Gossip | None) -> Setting:
-    """What every agent is told before round 1."""
-    return Setting(problem.arms, problem.agents, gossip, problem.actions)
+def prepare(
+    simulations: Sequence[Simulation], options: Options | None = None, draws: int = 1
+) -> Group:
+    """Return a group that is ready to be played; call this inside `precision`.
+
+    Args:
+        simulations: one simulation, or several that differ in numbers of their algorithms alone.
+        options: how they are played.
+        draws: the number of draws of which these are one; the snapshots of all draws must fit.
+    """
+    options, first = options or Options(), simulations[0]
+    problem, runs = first.problem, first.runs
+    snapshots = [options.snapshots(each, draws) for each in simulations]
+    where = _placement(first, options)
+    with interrupts.calm(), playing_on(where.platform):  # from here on JAX traces
+        pytrees.register(problem)
+        memory = first_memory(problem, runs, first.dtype)
+        _check_problem(problem, memory)
+        algorithms = [each.ready for each in simulations]
+        for algorithm in algorithms:
+            pytrees.register(algorithm)
+        stages = _stages(first, where)
+        excess = np.zeros(problem.agents, first.dtype)
+        carries = []
+        for algorithm in algorithms:
+            state = _first_state(first, algorithm, stages)
+            sent = check_contract(algorithm, stages, state, problem, runs)
+            carries.append(Carry(state, excess, memory))
+    over: Over | None = "algorithms" if len(simulations) > 1 else None
+    return Group(
+        simulations=tuple(simulations),
+        over=over,
+        algorithm=algorithms[0] if over is None else stacked(algorithms),
+        problem=problem,
+        stages=stages,
+        carry=carries[0] if over is None else stacked(carries),
+        seed=np.uint32(first.seed),
+        where=where,
+        records=tuple(_record(each) for each in simulations),
+        snapshots=tuple(each for each in snapshots if each is not None),
+        sent=sent,
+        executor=options.executor,
+    )
 
 
-def configuration(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    dtype: DType,
-    privacy: RandomisedResponse | None = None,
-    liars: Mapping[int, Attack] | None = None,
-) -> dict[str, Any]:
-    """Everything that decides the numbers, the algorithm being set up, as plain data."""
-    network = gossip and gossip.network
-    found = {
-        "version": version.__version__,
-        "problem": problem.describe(),
-        "network": network and {"name": network.family, **describe(network.parameters)},
-        "gossip": gossip and {"name": gossip.rule, **describe(gossip.parameters)},
-        "algorithm": describe(algorithm),
-        "runs": runs,
-        "seed": seed,
-        "dtype": dtype,
-    }
-    own = sources_of(problem, algorithm)
-    if own:  # modules that a configuration has named
-        found["own"] = own
-    if privacy is not None:
-        found["privacy"] = privacy.describe()
-    if liars:
-        found["liars"] = describe(liars)
-    return found
+def prepare_draws(simulations: Sequence[Simulation]) -> Group:
+    """Return a group of simulations that differ in seeds and arrays of their losses alone.
 
-
-def check_arguments(
-    problem: Problem, algorithm: AnyAlgorithm, gossip: Gossip | None, dtype: str
-) -> None:
-    """Refuse what is no game, in the order in which a user would mend it."""
-    for value, kind, name in (
-        (problem, Problem, "problem"),
-        (algorithm, AnyAlgorithm.__origin__, "algorithm"),  # type: ignore[attr-defined]
-    ):
-        if not isinstance(value, kind):
-            if isinstance(value, type):
-                raise TypeError(f"{name} must be an object: write {value.__name__}()")
-            hint = "; for an array use fb.problems.from_tensor" if name == "problem" else ""
-            raise TypeError(
-                f"{name} must be of type {kind.__name__}, not {type(value).__name__}{hint}"
+    The first is checked by tracing; the others then need no tracing. Simulation d must have the
+    seed of the first, plus d.
+    """
+    first = prepare(simulations[:1])
+    problems = [each.problem for each in simulations]
+    check_runs(first.first.runs * len(simulations), problems[0])
+    kind: Any = jax.tree.structure(problems[0])
+    for problem in problems[1:]:
+        if kind != jax.tree.structure(problem):
+            raise ValueError(
+                f"{problem!r} differs from {problems[0]!r} in more than seeds and arrays"
             )
-    checks.frozen_dataclass(type(problem))
-    check_class(type(algorithm))
-    if gossip is not None and not isinstance(gossip, Gossip):
-        raise TypeError(
-            f"gossip must be a Gossip such as fb.gossip.max_degree(network), not "
-            f"{type(gossip).__name__}"
-        )
-    if gossip is None and algorithm.leaves:
+    if any(problem.check == "before" or not problem.traced for problem in problems):
+        raise ValueError(f"only losses that JAX makes can be batched, not {problems[0]!r}")
+    actions: list[Any] = [problem.actions for problem in problems]
+    if actions[0] is not None and any(not np.array_equal(actions[0], each) for each in actions):
         raise ValueError(
-            f"{type(algorithm).__name__} sends messages and needs a gossip, for example "
-            "fb.gossip.max_degree(network)"
+            "the draws have different actions, which an algorithm is told once for all; simulate "
+            "them one by one"
         )
-    if gossip is not None and gossip.network.agents != problem.agents:
-        raise ValueError(
-            f"the problem has {problem.agents} agents but the network has "
-            f"{gossip.network.agents}; make one of as many, such as "
-            f"fb.networks.ring({problem.agents})"
-        )
-    check_sizes(problem.agents, problem.arms, problem.horizon)
-    _check_names(problem, gossip)
-    # A NumPy dtype equals its name, but result files cannot hold it.
-    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
-        raise ValueError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+    draws, simulation = len(simulations), first.first
+    carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), first.carry)
+    memories = [first_memory(problem, simulation.runs, simulation.dtype) for problem in problems]
+    return Group(
+        simulations=tuple(simulations),
+        over="draws",
+        algorithm=first.algorithm,
+        problem=stacked(problems),
+        stages=first.stages,
+        carry=carry._replace(memory=stacked(memories)),
+        seed=np.array([each.seed for each in simulations], np.uint32),
+        where=first.where,
+        records=(),
+        snapshots=(),
+        sent=first.sent,
+    )
 
 
-def _check_links(gossip: Gossip | None, algorithm: AnyAlgorithm) -> None:
-    """Refuse algorithms that need more of their links than bad ones give."""
-    if gossip is None or gossip.faults is None:
-        return
-    name = type(algorithm).__name__
-    floods = [leaf for leaf, how in algorithm.leaves.items() if how.combine == "flood"]
-    if floods:
-        raise ValueError(
-            f"{name} floods {', '.join(floods)}: every record is expected a fixed number of rounds "
-            "later, and none is sent twice, so it has no answer to lost messages. Take an "
-            "algorithm that averages, such as fb.FedExp3(), or a gossip without faults"
-        )
-    if gossip.faults.rule == "flow" and algorithm.common_round is not None:
-        raise ValueError(
-            f"rule 'flow' brings what was lost in later rounds, but {name} needs a round in "
-            f"common: {algorithm.common_round}. Take rule 'symmetric'"
-        )
+def _placement(simulation: Simulation, options: Options) -> Spread:
+    """Return where the arrays lie; reject states that this machine cannot hold."""
+    problem, runs = simulation.problem, simulation.runs
+    size = np.dtype(simulation.dtype).itemsize * problem.arms * problem.agents * runs
+    checks.fits(size, f"the state of {problem.agents:,} agents in {runs:,} runs")
+    return spread(options.devices, runs, problem.agents)
 
 
-def check_privacy(privacy: Any, algorithm: AnyAlgorithm) -> None:
-    """Refuse what blurs no losses, and algorithms that see more than a bit would hide."""
-    if privacy is None:
-        return
-    if not isinstance(privacy, RandomisedResponse):
-        raise TypeError(
-            f"privacy must be one such as fb.privacy.randomised_response(1.0), not {privacy!r}"
-        )
-    if algorithm.feedback == "full":
-        raise ValueError(
-            f"{type(algorithm).__name__} sees the losses of all arms, and one noisy bit a round "
-            "cannot stand for them; take an algorithm with bandit feedback, such as fb.FedExp3()"
-        )
+def _stages(simulation: Simulation, where: Spread) -> Stages:
+    mix = mixer(simulation.gossip, simulation.ready, simulation.dtype, where.mesh.size)
+    stages = Stages(mix, simulation.conditions)
+    pytrees.register(stages)
+    return stages
 
 
-def check_against(against: str) -> None:
-    """Refuse a regret against anything but the arms that are known by name."""
-    if against not in ("current", "final"):
-        raise ValueError(f"against must be 'current' or 'final', not {against!r}")
+def _first_state(simulation: Simulation, algorithm: AnyAlgorithm, stages: Stages) -> Any:
+    problem = simulation.problem
+    batch = (simulation.runs, problem.agents)
+    sizes = (problem.arms, problem.agents, batch, simulation.dtype)
+    state = first_state(algorithm, stages.mixer, *sizes)
+    for condition in simulation.conditions:
+        condition.check_messages(algorithm.message(own_state(state)))
+    return state
 
 
-def _check_names(problem: Problem, gossip: Gossip | None) -> None:
-    """Agents with names on both sides must be the same agents in the same order."""
-    theirs = gossip.network.names if gossip is not None else None
-    if problem.agent_names is None or theirs is None or problem.agent_names == theirs:
-        return
-    place = next(v for v, name in enumerate(theirs) if name != problem.agent_names[v])
-    raise ValueError(
-        f"agent {place} is {problem.agent_names[place]!r} in the problem but {theirs[place]!r} in "
-        "the network; number them alike, for example with "
-        "fb.problems.from_table(..., agents=network.names)"
+def _record(simulation: Simulation) -> Record:
+    problem = simulation.problem
+    return Record(
+        problem.horizon,
+        simulation.runs,
+        problem.agents,
+        problem.arms,
+        own_losses=problem.adaptive,
+        dtype=simulation.dtype,
     )
 
 
 def _check_problem(problem: Problem, memory: Any) -> None:
-    """What can be known of the losses before the run."""
+    """Check what can be known of the losses before the first round."""
     if problem.adaptive:
         check_adaptive(problem, memory)
     elif problem.traced:
         check_traced(problem)
-    elif problem.check == "during":  # they are computed; what is stored is read and checked before
+    elif problem.check == "during":  # computed losses; stored ones are read and checked below
         check_called(problem)
     if problem.check == "before":
         step = chunking(problem, 1).rounds

@@ -18,6 +18,9 @@ def register(value: Any) -> None:
     JAX's own `register_dataclass` rebuilds an object through `__init__`, which would run the
     checks of arguments on traced values; here the fields are put back as they were.
     """
+    if isinstance(value, tuple):
+        for item in value:
+            register(item)
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return
     with _lock:

@@ -1,45 +1,29 @@
-"""The verb: play a problem with an algorithm over a gossip network, many runs at once."""
+"""`fb.simulate`: play a problem with an algorithm over a gossip network, many runs at once."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.common import checks, interrupts
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
-from fedbandits.results.record import check_runs
+from fedbandits.simulation.liars import Attacks
+from fedbandits.simulation.options import Callback, Options, Recorded
+from fedbandits.simulation.simulation import DType, Simulation, conditions_of
+from fedbandits.simulation.validation import check_against
 
-from .batch import single
-from .checkpoint import Checkpoint
-from .chunk_runner import play_chunks, stopped
-from .over_draws import draw_seeds, simulate_over_draws
-from .preparation import (
-    Devices,
-    DType,
-    Recorded,
-    check_against,
-    check_arguments,
-    precision,
-    prepare,
-    setting_of,
-)
-from .recording.finish import finish
-from .recording.milestones import Callback, check_callback, teller
-from .stages.liars import Liars
+from .play import play
 
 if TYPE_CHECKING:
+    import jax
+
     from fedbandits.results.result import Result
 
-FLOAT32_ROUNDS = 1_000_000
-"""The longest horizon on which float32 was measured to be good enough: benchmarks/RESULTS.md."""
 
-
-@checks.explained
 def simulate(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -51,10 +35,10 @@ def simulate(
     dtype: DType = "float32",
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
-    devices: Devices = None,
+    devices: int | Sequence[jax.Device] | None = None,
     draws: int | None = None,
     privacy: RandomisedResponse | None = None,
-    liars: Liars | None = None,
+    liars: Attacks | None = None,
     record: Recorded = None,
     callback: Callback | None = None,
 ) -> Result:
@@ -116,121 +100,17 @@ def simulate(
         >>> result = fb.simulate(problem, fb.FedExp3(), gossip, callback=tell)
         100 of 100
     """
-    check_arguments(problem, algorithm, gossip, dtype)
     check_against(against)
-    check_callback(callback)
-    for doubt in doubts(problem, algorithm.set_up(setting_of(problem, gossip)), dtype):
-        warnings.warn(doubt, stacklevel=3)
-
-    def play(losses: Problem, agents_seed: int) -> Result:
-        return _simulate(
-            losses,
-            algorithm,
-            gossip,
-            runs,
-            agents_seed,
-            against,
-            dtype,
-            checkpoint,
-            progress,
-            devices,
-            privacy,
-            liars,
-            record,
-            draws,
-            callback,
-            None if draws is None else agents_seed - seed,
-        )
-
-    if draws is None:
-        return play(problem, seed)
-    check_runs(check_runs(runs, problem) * len(draw_seeds(problem, seed, draws)), problem)
-    kept = None
-    if checkpoint is not None:
-        with precision(dtype):
-            game = prepare(
-                problem,
-                algorithm,
-                gossip,
-                runs,
-                seed,
-                dtype=dtype,
-                privacy=privacy,
-                liars=liars,
-                record=record,
-                draws=draws,
-            )
-        known_by = {**game.identity, "against": against}
-        kept = Checkpoint(checkpoint, known_by).path.with_suffix("")
-    [found] = simulate_over_draws(lambda *drawn: [play(*drawn)], problem, seed, draws, kept)
-    return replace(found, gossip=gossip)
-
-
-def doubts(problem: Problem, algorithm: AnyAlgorithm, dtype: DType) -> list[str]:
-    """What can be played, but is hardly meant; the algorithm is set up."""
-    found = []
-    unheard = algorithm.rounds_before_learning
-    if unheard >= problem.horizon:
-        found.append(
-            f"{type(algorithm).__name__} learns nothing in its first {unheard:,} rounds, and the "
-            f"problem has {problem.horizon:,}; a shorter block, or a longer horizon, helps"
-        )
-    return found + rounding_doubts(problem, dtype)
-
-
-def rounding_doubts(problem: Problem, dtype: DType) -> list[str]:
-    """That a horizon is longer than those at which float32 was measured."""
-    if dtype != "float32" or problem.horizon <= FLOAT32_ROUNDS:
-        return []
-    return [
-        f"in float32 sums lose digits, and {problem.horizon:,} rounds are more than the "
-        f"{FLOAT32_ROUNDS:,} up to which it was measured beside float64; pass "
-        'dtype="float64", which takes up to twice as long'
-    ]
-
-
-def _simulate(
-    problem: Problem,
-    algorithm: AnyAlgorithm,
-    gossip: Gossip | None,
-    runs: int,
-    seed: int,
-    against: Literal["current", "final"],
-    dtype: DType,
-    checkpoint: str | Path | None,
-    progress: bool | None,
-    devices: Devices,
-    privacy: RandomisedResponse | None,
-    liars: Liars | None,
-    record: Recorded,
-    draws: int | None,
-    callback: Callback | None,
-    draw: int | None,
-) -> Result:
-    """`simulate` on one draw of the losses."""
-    with precision(dtype):
-        game = prepare(
-            problem,
-            algorithm,
-            gossip,
-            runs,
-            seed,
-            dtype=dtype,
-            devices=devices,
-            privacy=privacy,
-            liars=liars,
-            record=record,
-            draws=draws,
-        )
-        kept = None if checkpoint is None else Checkpoint(checkpoint, game.identity)
-        with interrupts.calm():
-            tell = teller(callback, game, draw)
-            carry = play_chunks(single(game), kept, progress, tell=tell)
-            result = finish(game, carry.state, against)
-            if interrupts.requested():
-                if kept is not None:
-                    kept.save(problem.horizon, carry, game.records)
-                raise KeyboardInterrupt(stopped(problem.horizon, problem))
-            if kept is not None:
-                kept.discard()
-            return result
+    options = Options(
+        devices=devices,
+        checkpoint=checkpoint,
+        progress=progress,
+        record=record,
+        callback=callback,
+    )
+    simulation = Simulation(
+        problem, algorithm, gossip, runs, seed, dtype, draws, conditions_of(privacy, liars)
+    )
+    for doubt in simulation.doubts():
+        warnings.warn(doubt, stacklevel=2)
+    return play([simulation], options)[0].against(against)

@@ -1,8 +1,8 @@
-"""Every round in full, for small instances: what tests and checks look at."""
+"""Trajectories: every round of a small simulation, played by the engine's own round."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,85 +13,89 @@ from fedbandits.arrays import Array
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems.base import Problem
+from fedbandits.results.trajectory import Trajectory
+from fedbandits.simulation.liars import Attacks
+from fedbandits.simulation.options import Options
+from fedbandits.simulation.simulation import DType, Simulation, conditions_of
 
-from .executors.chunk import Carry, RoundUniforms, draw_uniforms, play_round
-from .preparation import DType, precision, prepare
-from .stages.adaptive_losses import losses_given, watched
-from .stages.conditions import Conditions
-from .stages.liars import Liars
+from .executors.program import Carry
+from .preparation import precision, prepare
+from .stages.losses import losses_given, watched
 from .stages.pending_messages import own_state
-
-
-class Trajectory(NamedTuple):
-    """What happened in each of T rounds of R runs, in the paper's order of axes.
-
-    Attributes:
-        distribution: p_t^v(i), `[T, R, N, K]`.
-        action: a_t^v, `[T, R, N]`.
-        messages: what each agent sent, lies included, by leaf, `[T, R, N, K]`.
-        uniforms: the randomness used: `[T, R, N]` for actions, and what else there was.
-        losses: ℓ_t^v(i), `[T, R, N, K]`; the same in all runs unless the problem watches.
-    """
-
-    distribution: np.ndarray[Any, Any]
-    action: np.ndarray[Any, Any]
-    messages: dict[str, np.ndarray[Any, Any]]
-    uniforms: RoundUniforms
-    losses: np.ndarray[Any, Any]
+from .stages.round import RoundUniforms, draw_uniforms, play_round
+from .stages.stages import Stages
 
 
 def trajectory(
     problem: Problem,
     algorithm: AnyAlgorithm,
     gossip: Gossip | None = None,
-    *,
     runs: int = 1,
     seed: int = 0,
+    *,
     dtype: DType = "float64",
     privacy: RandomisedResponse | None = None,
-    liars: Liars | None = None,
+    liars: Attacks | None = None,
 ) -> Trajectory:
-    """Play the whole horizon with the engine's own round, keeping everything."""
-    with precision(dtype):
-        game = prepare(
-            problem,
-            algorithm,
-            gossip,
-            runs,
-            seed,
-            dtype=dtype,
-            devices=1,
-            privacy=privacy,
-            liars=liars,
-        )
+    """Play a small simulation and keep every round: arms, distributions and messages.
+
+    Args:
+        problem: the losses.
+        algorithm: the behaviour of each agent.
+        gossip: the network and its matrix.
+        runs: R.
+        seed: the seed of the agents' randomness, which is that of `simulate` with this seed.
+        dtype: `float64` by default, so that messages hold all their digits.
+        privacy: as in `simulate`; the losses of the trajectory are the true ones.
+        liars: as in `simulate`; the messages of the trajectory include the lies.
+
+    Example:
+        >>> import fedbandits as fb
+        >>> problem = fb.problems.bernoulli([0.2, 0.8], horizon=10, agents=3)
+        >>> gossip = fb.gossip.max_degree(fb.networks.ring(3))
+        >>> dict(fb.trajectory(problem, fb.FedExp3(), gossip).dataset.message_z.sizes)
+        {'time': 10, 'run': 1, 'agent': 3, 'z': 2}
+    """
+    conditions = conditions_of(privacy, liars)
+    return trajectory_of(
+        Simulation(problem, algorithm, gossip, runs, seed, dtype, conditions=conditions)
+    )
+
+
+def trajectory_of(simulation: Simulation) -> Trajectory:
+    """Play a simulation on one device and keep every round."""
+    problem, runs, horizon = simulation.problem, simulation.runs, simulation.problem.horizon
+    with precision(simulation.dtype):
+        group = prepare([simulation], Options(devices=1))
         given: Any = problem
         if not problem.adaptive:
-            given = problem.block(1, problem.horizon).astype(dtype)
+            given = problem.block(1, horizon).astype(simulation.dtype)
         kept = _play(
-            game.algorithm,
-            game.conditions,
-            game.carry,
+            group.algorithm,
+            group.stages,
+            group.carry,
             given,
-            np.uint32(seed),
+            group.seed,
             runs=runs,
-            horizon=problem.horizon,
+            horizon=horizon,
         )
         p, action, messages, losses, uniforms = jax.tree.map(np.asarray, kept)
-    losses = losses.reshape(problem.horizon, problem.arms, -1, problem.agents)
+    losses = losses.reshape(horizon, problem.arms, -1, problem.agents)
+    shape = (horizon, runs, problem.agents, problem.arms)
     return Trajectory(
         np.moveaxis(p, 1, -1),
         action,
         {name: np.moveaxis(leaf, 1, -1) for name, leaf in messages.items()},
         uniforms,
-        np.broadcast_to(
-            np.moveaxis(losses, 1, -1), (problem.horizon, runs, problem.agents, problem.arms)
-        ),
+        np.broadcast_to(np.moveaxis(losses, 1, -1), shape),
+        group.algorithm,
+        simulation.gossip,
     )
 
 
 def play_given(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     state: Any,
     losses: Array,
     uniforms: RoundUniforms,
@@ -101,13 +105,13 @@ def play_given(
     Returns:
         distributions `[T, K, R, N]`, actions `[T, R, N]` and messages `[T, M, R, N]` by leaf.
     """
-    *kept, _ = play_rounds(algorithm, conditions, Carry(state, None), losses, uniforms)
+    *kept, _ = play_rounds(algorithm, stages, Carry(state, None), losses, uniforms)
     return tuple(kept)
 
 
 def play_rounds(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     start: Carry,
     losses: Problem | Array,
     uniforms: RoundUniforms,
@@ -124,11 +128,11 @@ def play_rounds(
             values = losses_given(losses, t, memory).astype(drawn.action.dtype)
         else:
             values = table.T
-        after, play = play_round(algorithm, conditions, state, values, drawn, t)
+        after, play = play_round(algorithm, stages, state, values, drawn, t)
         if memory is not None:
             memory = watched(losses, memory, play.action, t)
         sent = {
-            name: conditions.told(algorithm.leaves[name], leaf, t)
+            name: stages.outgoing(algorithm.leaves[name], leaf, t)
             for name, leaf in algorithm.message(own_state(state)).items()
         }
         return (after, memory), (play.p, play.action, sent, values)
@@ -138,7 +142,7 @@ def play_rounds(
 
 def _scan(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     start: Carry,
     losses: Problem | Array,
     seed: Array,
@@ -148,10 +152,10 @@ def _scan(
 ) -> Any:
     times = jnp.arange(1, horizon + 1, dtype="int32")
     (agents,), dtype = start.excess.shape, start.excess.dtype
-    uniforms = jax.vmap(
-        lambda t: draw_uniforms(algorithm, conditions, seed, t, runs, agents, dtype)
-    )(times)
-    return *play_rounds(algorithm, conditions, start, losses, uniforms), uniforms
+    uniforms = jax.vmap(lambda t: draw_uniforms(algorithm, stages, seed, t, (runs, agents), dtype))(
+        times
+    )
+    return *play_rounds(algorithm, stages, start, losses, uniforms), uniforms
 
 
 _play = jax.jit(_scan, static_argnames=("runs", "horizon"))

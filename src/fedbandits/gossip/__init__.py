@@ -1,10 +1,11 @@
 """Gossip: doubly stochastic matrices on a network, made by rules or given."""
 
-from .bad_links import BadLinks
 from .base import Gossip
 from .limits import clipped
 from .rules import (
-    REGISTRY,
+    REGISTRY as REGISTRY,
+)
+from .rules import (
     fastest,
     from_matrix,
     max_degree,
@@ -15,8 +16,6 @@ from .rules import (
 )
 
 __all__ = [
-    "REGISTRY",
-    "BadLinks",
     "Gossip",
     "clipped",
     "fastest",
@@ -27,3 +26,7 @@ __all__ = [
     "random_edge",
     "unreliable",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,9 +1,10 @@
 """Accelerated gossip: agreement in about 1/sqrt(1 - σ2) exchanges instead of 1/(1 - σ2).
 
-One step is x^{b+1} = ω W x^b + (1 - ω) x^{b-1}, with x^{-1} = x^0: what two exchanges ago brought
-is pushed away from. It sends what plain gossip sends and keeps the mean, since ω + (1 - ω) = 1.
-With a constant ω = 1 + κ it is gossip with momentum κ; with Chebyshev's ω_1 = 1, ω_2, ... no other
-weights reach a smaller worst-case disagreement in as many steps. W must be symmetric.
+One step is x^{b+1} = ω W x^b + (1 - ω) x^{b-1}, with x^{-1} = x^0. Each step extrapolates away from
+the value of two exchanges ago. It sends the same messages as plain gossip and keeps the mean, since
+ω + (1 - ω) = 1. A constant ω = 1 + κ is gossip with momentum κ. With Chebyshev's ω_1 = 1, ω_2, ...
+the worst-case disagreement after a given number of steps is the smallest possible. W must be
+symmetric.
 """
 
 from __future__ import annotations
@@ -12,20 +13,28 @@ import math
 from typing import TYPE_CHECKING
 
 from fedbandits.arrays import Array
-from fedbandits.common.checks import number
+from fedbandits.common.checks import within
 
 if TYPE_CHECKING:
     from .base import Gossip
+
+__all__ = ["steps"]
+"""The public name, as `fb.accelerated.steps`. The others serve authors of algorithms."""
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 _ROUNDING = 1e-12
 
 
 def theorem_momentum(sigma2: float) -> float:
-    """κ = 1/(1 + sqrt(1 - σ2²)), of Qiu, Zhang and Cesa-Bianchi.
+    """Return κ = 1/(1 + sqrt(1 - σ2²)), of Qiu, Zhang and Cesa-Bianchi.
 
     For positive semi-definite W the disagreement after b steps is at most √14 ·
-    (1 - (1 - 1/√2) sqrt(1 - σ2))^b times that before; with a dominant negative eigenvalue it can
-    be several times as large.
+    (1 - (1 - 1/√2) sqrt(1 - σ2))^b times the initial one. With a dominant negative eigenvalue it
+    can be several times as large.
 
     Example:
         >>> theorem_momentum(0.0), theorem_momentum(1.0)
@@ -35,7 +44,7 @@ def theorem_momentum(sigma2: float) -> float:
 
 
 def best_momentum(sigma2: float) -> float:
-    """κ* = (1 - s)/(1 + s), s = sqrt(1 - σ2²): the constant with the fastest rate, sqrt(κ*) a step.
+    """Return κ* = (1 - s)/(1 + s), s = sqrt(1 - σ2²), whose rate sqrt(κ*) per step is the fastest.
 
     Example:
         >>> best_momentum(0.0), best_momentum(0.6)
@@ -46,16 +55,16 @@ def best_momentum(sigma2: float) -> float:
 
 
 def next_weight(weight: Array, sigma2: Array) -> Array:
-    """Chebyshev's ω_{b+1} = 1/(1 - σ2² ω_b / 4); to get ω_2 = 2/(2 - σ2²) from ω_1 = 1, pass 2."""
+    """Return Chebyshev's ω_{b+1} = 1/(1 - σ2² ω_b / 4); ω_2 = 2/(2 - σ2²) follows from ω_1 := 2."""
     return 1.0 / (1.0 - sigma2**2 * weight / 4.0)
 
 
 def chebyshev_steps(sigma2: float, tolerance: float) -> int:
-    """The fewest steps with 1/T_steps(1/σ2) <= tolerance, T the Chebyshev polynomial.
+    """Return the fewest steps with 1/T_steps(1/σ2) <= tolerance, T the Chebyshev polynomial.
 
-    That is the largest factor by which the disagreement, in the Euclidean norm over agents, can be
-    left: arcosh(1/tolerance)/arcosh(1/σ2). One step where nothing is left to agree on (σ2 = 0), and
-    where agreement is out of reach (σ2 = 1).
+    The left side is the largest factor by which the disagreement, in the Euclidean norm over
+    agents, shrinks. The number is arcosh(1/tolerance)/arcosh(1/σ2), rounded up. It is 1 if agents
+    agree after one step (σ2 = 0), or never (σ2 = 1).
 
     Args:
         sigma2: σ2 of a symmetric W, from 0 to 1.
@@ -72,7 +81,7 @@ def chebyshev_steps(sigma2: float, tolerance: float) -> int:
 
 
 def plain_steps(sigma2: float, tolerance: float) -> int:
-    """The fewest steps of plain gossip with σ2^steps <= tolerance; as `chebyshev_steps` otherwise.
+    """Return the fewest steps of plain gossip with σ2^steps <= tolerance; see `chebyshev_steps`.
 
     Example:
         >>> plain_steps(0.9732, 0.1)
@@ -85,10 +94,9 @@ def plain_steps(sigma2: float, tolerance: float) -> int:
 
 
 def theorem_steps(sigma2: float, *, arms: int, agents: int, horizon: int) -> float:
-    """B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, of Qiu, Zhang and Cesa-Bianchi.
+    """Return B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉ of Qiu, Zhang, Cesa-Bianchi.
 
-    So many that what is left of the disagreement, (KT)^(-6), never matters: infinitely many where
-    σ2 = 1.
+    After B steps the remaining disagreement, (KT)^(-6), is negligible. B is infinite if σ2 = 1.
 
     Example:
         >>> theorem_steps(0.9732, arms=20, agents=36, horizon=3000)
@@ -102,21 +110,21 @@ def theorem_steps(sigma2: float, *, arms: int, agents: int, horizon: int) -> flo
 
 
 def accelerable(gossip: Gossip) -> bool:
-    """Whether acceleration helps: W is symmetric, the same in every round, and agrees at all."""
+    """Return whether acceleration helps: W is symmetric, constant, and has a spectral gap."""
     same = not gossip.random and gossip.faults is None
     return same and gossip.gap > 0 and _symmetric(gossip)
 
 
 def usable_sigma(gossip: Gossip | None) -> float:
-    """σ2 where W can be accelerated; 0, which makes every weight 1, where it cannot."""
+    """Return σ2 if W can be accelerated, else 0, which makes every weight 1."""
     return gossip.sigma2 if gossip is not None and accelerable(gossip) else 0.0
 
 
 def steps(gossip: Gossip | None, tolerance: float) -> int:
-    """The fewest steps after which at most `tolerance` of the disagreement is left.
+    """Return the fewest steps that leave at most the share `tolerance` of the disagreement.
 
-    With Chebyshev's weights where W can be accelerated; else of plain gossip, in the mean square
-    where W is drawn anew in every round.
+    Gossip has Chebyshev's weights if W can be accelerated, else it is plain. If W is drawn again in
+    every round, the share is in the mean square.
 
     Example:
         >>> from fedbandits import gossip, networks
@@ -132,7 +140,7 @@ def steps(gossip: Gossip | None, tolerance: float) -> int:
 
 
 def positive_semidefinite(gossip: Gossip) -> bool:
-    """Whether W is symmetric with no negative eigenvalue, as the paper's momentum assumes."""
+    """Return whether W is symmetric without negative eigenvalues, as the paper assumes."""
     from fedbandits.networks.searches import laplacian_of
     from fedbandits.networks.spectra import rough_modes
 
@@ -150,12 +158,8 @@ def _symmetric(gossip: Gossip) -> bool:
 
 
 def _sigma(sigma2: float) -> float:
-    if not 0 <= number(sigma2, "sigma2") <= 1:
-        raise ValueError(f"sigma2 must be in [0, 1], not {sigma2}")
-    return float(sigma2)
+    return within(sigma2, "sigma2", "[0, 1]")
 
 
 def _tolerance(tolerance: float) -> float:
-    if not 0 < number(tolerance, "tolerance") < 1:
-        raise ValueError(f"tolerance must be above 0 and below 1, not {tolerance}")
-    return float(tolerance)
+    return within(tolerance, "tolerance", "(0, 1)")

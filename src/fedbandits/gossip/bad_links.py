@@ -1,15 +1,15 @@
-"""Links that lose messages, deliver them late, or are down: what goes wrong, and what is done.
+"""Links that lose messages, deliver them late, or are down, and the rules for missing messages.
 
-A message from u to v is lost in a round with probability l_uv, independently of all others. What
-an agent does about a message that it misses is the rule:
+A message from u to v is lost in a round with probability l_uv, independently of all others. The
+rule defines what an agent does without it:
 
     symmetric   an edge counts in a round if both its messages arrive, else at neither end
-    receiver    who misses a message uses its own value in its place
-    flow        the ledger of live agents: what is lost is made up for later
-    lost        what is lost is lost: Σ_u W_uv z^u over the messages that arrived
+    receiver    an agent uses its own value in place of a missing message
+    flow        the ledger of live agents: later messages make up for lost ones
+    lost        Σ_u W_uv z^u over the messages that arrived
 
-The first and the third keep the sum of all values, whatever is lost. The second does not where
-losses differ by direction, and the last one not at all: it is here to be seen failing.
+The first and the third rule keep the sum of all values. The second does not if losses differ by
+direction. The last one never does: it is here for comparison.
 """
 
 from __future__ import annotations
@@ -23,27 +23,25 @@ import numpy as np
 from fedbandits.common import checks
 from fedbandits.networks import Network
 from fedbandits.networks.searches import Floats, count_components, laplacian_of, symmetric
-from fedbandits.networks.spectra import rough_modes, smooth_modes
-
-from .gaps import connectivity, gap_of_square
+from fedbandits.networks.spectra import connectivity, gap_of_square, rough_modes, smooth_modes
 
 if TYPE_CHECKING:
     from fedbandits.networks.searches import Sparse
 
 RULES = ("symmetric", "receiver", "flow", "lost")
 DELAYED_RULES = ("receiver", "lost")
-"""Those for which an old message is as good as a new one."""
+"""The rules that accept old messages."""
 
 Loss = float | list[float] | Floats | Mapping[tuple[int, int], float] | Callable[[int, int], float]
-"""How a user says what is lost."""
+"""The forms in which users give losses."""
 
 
 @dataclass(frozen=True, eq=False)
 class BadLinks:
-    """What goes wrong on the links of a network.
+    """The faults of the links of a network.
 
     Attributes:
-        rule: what is done about messages that do not arrive.
+        rule: the rule for messages that do not arrive.
         loss: of every message, `[2E]`: those from the first to the second end of the network's
             edges, in their order, then those from the second to the first.
         delay: messages are up to so many rounds old.
@@ -61,30 +59,30 @@ class BadLinks:
 
     @property
     def nothing(self) -> bool:
-        """Whether every message arrives in its round."""
+        """True if every message arrives in its round."""
         return not (self.loss.any() or self.delay or self.up or self.active < 1)
 
     @property
     def theorem_holds(self) -> bool:
-        """Whether rounds are independent and each is a symmetric doubly stochastic matrix.
+        """True if rounds are independent symmetric doubly stochastic matrices.
 
-        Then σ2 bounds what is left of a disagreement in the mean square, which is all that the
-        theorems about plain averages need: docs/howto/hostile.md has the argument.
+        Then σ2 bounds the remaining disagreement in the mean square, which the theorems about plain
+        averages need; docs/howto/hostile.md has the argument.
         """
         return self.rule == "symmetric" and self.up is None
 
     @property
     def what(self) -> str:
-        """What a theorem would have to be about, in words."""
+        """The setting that a theorem would need, in words."""
         churn = "" if self.up is None else " and links that go down for several rounds"
         return f"this algorithm over bad links with rule {self.rule}{churn}"
 
     def gap(self, network: Network, weights: Floats) -> float:
-        """1 - σ2 of edges with these weights, `[E]`, over such links.
+        """Return 1 - σ2 of edges with these weights, `[E]`, over such links.
 
-        Where a theorem holds σ2² is the second largest eigenvalue of E WᵀW. Elsewhere σ2 is of the
-        expected matrix, in which an edge has the mean of its two directions' weights; delays do not
-        count.
+        If a theorem holds, σ2² is the second largest eigenvalue of E WᵀW. Otherwise σ2 is that of
+        the expected matrix, in which an edge has the mean weight of its two directions. Delays do
+        not count.
         """
         agents, edges = network.agents, network.edges
         there, back = (1 - self.loss.reshape(2, -1)) * self.active
@@ -102,7 +100,7 @@ class BadLinks:
 
 
 def mean_square(agents: int, edges: Any, weights: Floats, survives: Floats) -> Sparse:
-    """E WᵀW where edge e has its weight w_e with probability q_e and else 0, independently.
+    """Return E WᵀW if edge e independently has its weight w_e with probability q_e, else 0.
 
     (I - L)² + 2 Σ_e w_e² q_e (1 - q_e) B_e, with L the Laplacian of the weights w q and B_e that of
     the edge alone: B_e² = 2 B_e.
@@ -120,7 +118,7 @@ def mean_square(agents: int, edges: Any, weights: Floats, survives: Floats) -> S
 
 
 def checked_loss(loss: Any, network: Network) -> Floats:
-    """The loss of every message, `[2E]`, from whatever a user may say.
+    """Return the loss of every message, `[2E]`, in any form that users may give.
 
     A number is of all messages; `[N]` is by sender; `[2E]` as in `BadLinks`; a mapping has some
     (sender, receiver), the others lose nothing; a function is called with each.
@@ -161,7 +159,7 @@ def checked_loss(loss: Any, network: Network) -> Floats:
 
 
 def checked_rule(rule: Any, delay: int) -> str:
-    """One of the rules, and one that takes messages of earlier rounds where there are any."""
+    """Return a valid rule; with delays it must accept messages of earlier rounds."""
     if rule not in RULES:
         meant = checks.did_you_mean(rule, RULES)
         raise ValueError(f"rule {rule!r}{meant} The rules are {', '.join(RULES)}")
@@ -174,7 +172,7 @@ def checked_rule(rule: Any, delay: int) -> str:
 
 
 def checked_churn(up: Any, down: Any) -> tuple[int | None, int | None]:
-    """Rounds up and rounds down: both, or neither."""
+    """Return rounds up and rounds down: both, or neither."""
     if up is None and down is None:
         return None, None
     if up is None or down is None:

@@ -14,10 +14,9 @@ from fedbandits.common.checks import whole
 from fedbandits.networks import Network
 from fedbandits.networks.base import call
 from fedbandits.networks.searches import Floats, laplacian_of, symmetric
-from fedbandits.networks.spectra import rough_modes
+from fedbandits.networks.spectra import connectivity, gap_of_square, rough_modes
 
 from .bad_links import BadLinks
-from .gaps import connectivity, gap_of_square
 from .scatter import modes
 
 if TYPE_CHECKING:
@@ -35,14 +34,14 @@ class Gossip:
         network: the graph W lives on.
         rule: the constructor's name.
         parameters: its arguments as plain data.
-        weights: what W is made of: a number w for W = I - w L; [E] one weight per edge of the
+        weights: the weights of W: a number w for W = I - w L; [E] one weight per edge of the
             network, for W = I - A diag(w) Aᵀ; or W itself, [N, N] sparse.
         silent: whether nothing is ever sent.
-        random: whether the matrix is drawn anew in every round, W being its mean.
-        limit: the most that a difference to a neighbour counts; σ2, gap and C_W are those of W,
-            which is what is done to differences below it.
-        faults: what goes wrong on the links; None where every message arrives. W is then what the
-            messages would be combined with if they all did.
+        random: whether the matrix is drawn again in every round; W is its mean.
+        limit: the largest difference to a neighbour that counts. σ2, gap and C_W are those of W,
+            which applies to differences below it.
+        faults: the faults of the links; None if every message arrives. W is then the matrix of a
+            round without faults.
 
     Example:
         >>> from fedbandits import networks
@@ -95,8 +94,8 @@ class Gossip:
     def gap(self) -> float:
         """1 - σ2, the spectral gap; 0 when messages never agree.
 
-        Of a matrix that is drawn anew in every round σ2² is λ_2(E WᵀW): what is left of a
-        disagreement after k rounds is σ2^k in the mean square. Of bad links see `unreliable`.
+        If the matrix is drawn again in every round, σ2² is λ_2(E WᵀW): after k rounds the share
+        σ2^k of a disagreement is left in the mean square. For bad links see `unreliable`.
         """
         network, weight = self.network, self.weights
         if network.agents == 1:
@@ -122,11 +121,11 @@ class Gossip:
 
     @cached_property
     def modes(self) -> tuple[Floats, Floats]:
-        """What a round leaves of differences, mode by mode, and the shares; see `scatter`."""
+        """The modes of W and the share of noise in each; see `scatter`."""
         return modes(self)
 
     def c_w(self, horizon: int) -> float:
-        """The paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.
+        """Return the paper's C_W = min{2 ln T + ln N, √N} / (1 - σ2) + 3, the price of the network.
 
         Arguments:
             horizon: T, the number of rounds.
@@ -154,13 +153,13 @@ class Gossip:
 
 
 def metropolis_weights(network: Network) -> Floats:
-    """1 / (1 + the larger degree) for each edge."""
+    """Return 1 / (1 + the larger degree) for each edge."""
     larger: Floats = network.degrees[network.edges].max(axis=1).astype(np.float64)
     return 1 / (1 + larger)
 
 
 def _gap(W: Sparse) -> float:
-    """1 - σ2 of any doubly stochastic matrix."""
+    """Return 1 - σ2 of any doubly stochastic matrix."""
     if abs(W - W.T).max() <= _ROUNDING:
         slowest = connectivity(W)
         if slowest <= 2 * W.diagonal().min():  # Gershgorin: no eigenvalue below 2 min W_vv - 1

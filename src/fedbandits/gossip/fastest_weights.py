@@ -29,7 +29,7 @@ _NEGLIGIBLE = 1e-7  # weights below are solver noise, not links worth a message
 
 
 def fastest_weights(agents: int, edges: Ints, start: Floats) -> Floats:
-    """Weights [E] of a matrix that mixes (nearly) as fast as any on this graph.
+    """Return weights [E] of a matrix that mixes (nearly) as fast as any on this graph.
 
     Arguments:
         agents: N ≥ 2.
@@ -54,7 +54,7 @@ def fastest_weights(agents: int, edges: Ints, start: Floats) -> Floats:
 
 
 def solve_sdp(agents: int, edges: Ints) -> Floats:
-    """Weights [E] from the semidefinite program, solved by Clarabel."""
+    """Return weights [E] from the semidefinite program, solved by Clarabel."""
     import cvxpy
 
     cp: Any = cvxpy  # only part of it is typed
@@ -74,7 +74,7 @@ def solve_sdp(agents: int, edges: Ints) -> Floats:
 
 
 def cutting_planes(agents: int, edges: Ints, start: Floats, rounds: int = 150) -> Floats:
-    """Best weights [E] found by minimising the cuts seen so far, near the best weights so far.
+    """Return the best weights [E] of a cutting-plane method, near the best weights so far.
 
     The trust region grows when a step is better and shrinks when it is not. It is also relative:
     no weight loses more than 19/20 at once, so the graph stays connected.
@@ -114,7 +114,7 @@ def cutting_planes(agents: int, edges: Ints, start: Floats, rounds: int = 150) -
 
 
 def projected_subgradient(agents: int, edges: Ints, start: Floats, rounds: int = 60) -> Floats:
-    """Best weights [E] met by normalised subgradient steps of length 1/√k, capped."""
+    """Return the best weights [E] of normalised subgradient steps of length 1/√k, capped."""
     weights, best, kept = start, np.inf, start
     for k in range(1, rounds + 1):
         value, slopes, _ = _cuts(agents, edges, weights)
@@ -127,7 +127,7 @@ def projected_subgradient(agents: int, edges: Ints, start: Floats, rounds: int =
 
 
 def capped(agents: int, edges: Ints, weights: Floats) -> Floats:
-    """Weights [E] scaled down along edges until no agent has more than 1 in all.
+    """Return weights [E] scaled down along edges until no agent has more than 1 in all.
 
     Example:
         >>> capped(3, np.array([[0, 1], [1, 2]]), np.array([1.0, 1.0]))
@@ -139,7 +139,7 @@ def capped(agents: int, edges: Ints, weights: Floats) -> Floats:
 
 
 def _cuts(agents: int, edges: Ints, weights: Floats) -> tuple[float, Floats, Floats]:
-    """σ2 of W(w), and cuts slope·w + offset ≤ s: slopes [c, E], offsets [c], tightest first."""
+    """Return σ2 of W(w), and cuts slope·w + offset ≤ s: slopes [c, E], offsets [c], tight first."""
     laplacian = laplacian_of(symmetric(agents, edges, weights))
     count = min(_CUTS, agents - 1)
     smooth, below = smooth_modes(laplacian, count, accuracy=1e-2)
@@ -153,7 +153,7 @@ def _cuts(agents: int, edges: Ints, weights: Floats) -> tuple[float, Floats, Flo
 
 
 def _incidence(agents: int, edges: Ints) -> Any:
-    """A: [N, E] sparse, +1 and -1 at the ends of each edge."""
+    """Return A: [N, E] sparse, +1 and -1 at the ends of each edge."""
     from scipy.sparse import csr_array
 
     columns = np.repeat(np.arange(len(edges)), 2)

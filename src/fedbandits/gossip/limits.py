@@ -1,4 +1,4 @@
-"""A limit on what a difference to a neighbour counts: what a liar can move is bounded."""
+"""A limit on differences to neighbours, which bounds the influence of a liar."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from .base import Gossip
 _ROUNDING = 1e-12
 
 
-@checks.explained
 def clipped(gossip: Gossip, limit: float) -> Gossip:
-    """Differences to neighbours count up to a limit: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
+    """Limit differences to neighbours: x^v + Σ_u W_uv clip(x^u - x^v, ±limit).
 
-    Without liars the mean of all agents is kept, as W keeps it, and agreement is slower where
-    differences exceed the limit. A liar moves the sum of the others by at most limit · Σ_u W_u,liar
-    in each entry and round, W being that of the round: of `random_edge` 1/2 for the one edge drawn.
-    Nothing more is promised, and no regret bound is known. It is for messages that are averaged:
-    maxima and floods stay as they are.
+    Without liars the mean over agents stays constant, and agreement is slower if differences exceed
+    the limit. A liar changes the sum of the others by at most limit · Σ_u W_u,liar in each entry
+    and round, with the W of the round (for `random_edge` 1/2 on the edge drawn). Nothing more is
+    guaranteed, and no regret bound is known. The limit applies to averaged messages, and not to
+    maxima and floods.
 
     Arguments:
         gossip: symmetric weights, or `random_edge`.
-        limit: positive; infinite is no limit, and the plain average bit for bit.
+        limit: positive; an infinite limit gives the plain average, bit for bit.
 
     Example:
         >>> from fedbandits import gossip, networks
@@ -38,12 +37,8 @@ def clipped(gossip: Gossip, limit: float) -> Gossip:
             "gossip.clipped takes a gossip such as gossip.max_degree(network), not "
             f"{type(gossip).__name__} {gossip!r}"
         )
-    most = checks.number(limit, "limit")
-    if not most > 0:
-        raise ValueError(
-            f"limit must be positive, not {limit}; for agents that do not communicate take "
-            "gossip.none"
-        )
+    silent = "; for agents that do not communicate take gossip.none"
+    most = checks.within(limit, "limit", "(0, inf]", silent)
     if gossip.rule == "clipped":
         raise ValueError(f"{gossip.name} is clipped already; give it the smaller limit")
     if gossip.faults is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedbandits.common.checks import INT32, explained, number, whole
+from fedbandits.common.checks import INT32, whole, within
 from fedbandits.common.describe import array_hash, describe
 from fedbandits.networks import Network, from_edges
 from fedbandits.networks.conversion import square
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from fedbandits.networks.searches import Floats, Sparse
 
 
-@explained
 def max_degree(network: Network, lazy: bool = True) -> Gossip:
-    """W = I - L / (2 (1 + d_max)), the paper's matrix.
+    """Return W = I - L / (2 (1 + d_max)), the paper's matrix.
 
     Arguments:
         network: a connected network.
@@ -46,9 +45,8 @@ def max_degree(network: Network, lazy: bool = True) -> Gossip:
     return Gossip(network, "max_degree", {"lazy": bool(lazy)}, weight)
 
 
-@explained
 def metropolis(network: Network) -> Gossip:
-    """W_uv = 1 / (1 + max(d_u, d_v)) on edges, the rest on the diagonal.
+    """Return W_uv = 1 / (1 + max(d_u, d_v)) on edges, with the rest on the diagonal.
 
     Example:
         >>> from fedbandits import networks
@@ -63,9 +61,8 @@ def metropolis(network: Network) -> Gossip:
     return Gossip(network, "metropolis", {}, metropolis_weights(network))
 
 
-@explained
 def fastest(network: Network) -> Gossip:
-    """The symmetric W on this network with the smallest σ2.
+    """Return the symmetric W on this network with the smallest σ2.
 
     Up to 50 agents the optimum, by a semidefinite program. Then, up to 5,000 edges, by cutting
     planes, which on the graphs tested lose at most 0.5% of the optimal gap; above that, by a
@@ -88,9 +85,8 @@ def fastest(network: Network) -> Gossip:
     return Gossip(network, "fastest", {}, best.weights)
 
 
-@explained
 def random_edge(network: Network) -> Gossip:
-    """One edge a round, drawn uniformly: its two agents average, all others keep.
+    """Draw one edge per round, uniformly; its two agents average, all others keep their values.
 
     So messages are averaged; what is combined by the maximum or flooded travels over every edge in
     every round. E[W_t] = I - L / (2 |E|), which is E WᵀW too: σ2 is the square root of its second
@@ -107,9 +103,8 @@ def random_edge(network: Network) -> Gossip:
     return Gossip(network, "random_edge", {}, weight, random=True)
 
 
-@explained
 def none(network: Network) -> Gossip:
-    """W = I: no communication. The only rule that takes a disconnected network.
+    """Return W = I, no communication; the only rule for disconnected networks.
 
     Example:
         >>> from fedbandits import networks
@@ -120,7 +115,6 @@ def none(network: Network) -> Gossip:
     return Gossip(network, "none", {}, 0.0, silent=True)
 
 
-@explained
 def unreliable(
     gossip: Gossip,
     loss: Loss = 0.0,
@@ -131,28 +125,28 @@ def unreliable(
     down: int | None = None,
     active: float = 1.0,
 ) -> Gossip:
-    """The same weights over links that lose messages, are late, or are down.
+    """Use the same weights over links that lose messages, are late, or are down.
 
-    In every round and run each message is lost independently of all others. What is combined by the
-    maximum is lost with the message it is in, but never late. Agents play on when their links are
-    down. Messages are counted as sent, whether they arrive or not.
+    In every round and run each message is lost independently of all others. Leaves combined by the
+    maximum are lost with their message, but never late. Agents continue to play when their links
+    are down. Messages count as sent, whether they arrive or not.
 
-    σ2 of rule `symmetric` is sqrt(λ_2(E WᵀW)), with which the theorems about plain averages hold in
-    expectation over the links too. No theorem speaks of the other rules, nor of links that go down
-    for several rounds; σ2 is then that of the expected matrix.
+    For rule `symmetric` σ2 is sqrt(λ_2(E WᵀW)), and the theorems about plain averages hold in
+    expectation over the links. No theorem covers the other rules, or links that are down for
+    several rounds; σ2 is then that of the expected matrix.
 
     Arguments:
-        gossip: symmetric weights, such as those of `max_degree`, `metropolis` or `fastest`.
+        gossip: a gossip with symmetric weights: `max_degree`, `metropolis` or `fastest`.
         loss: the probability in [0, 1) that a message is lost. A number; one for each sender, [N];
             one for each message, [2E], first those from the lower to the higher number of every
             edge of `network.edges`, then those back; a mapping {(sender, receiver): loss}, in which
             others lose nothing; or a function of both.
         rule: `symmetric`: an edge counts in a round if both its messages arrive, else at neither
-            end. `receiver`: who misses a message uses its own value in its place; biased where
-            losses differ by direction. `flow`: the ledger of live agents, which makes up for what
-            was lost. `lost`: what is lost is lost; a trap, here to be measured.
+            end. `receiver`: an agent uses its own value in place of a missing message; biased if
+            losses differ by direction. `flow`: the ledger of live agents, which makes up for lost
+            messages. `lost`: lost messages are left out; biased, for comparison.
         delay: messages are from 0 to so many rounds old, each as likely; rules `receiver`, `lost`.
-        up: rounds for which an agent's links are up at a time, from a phase of its own in each run.
+        up: rounds for which an agent's links are up at a time, with a random phase in each run.
         down: rounds for which they are down then.
         active: the probability that an edge is used in a round at all, known to both ends.
 
@@ -167,15 +161,14 @@ def unreliable(
             f"gossip.unreliable takes a gossip such as gossip.max_degree(network), not {gossip!r}"
         )
     weights = _symmetric_weights(gossip)
-    if not 0 < number(active, "active") <= 1:
-        raise ValueError(f"active must be above 0 and at most 1, not {active}")
+    active = within(active, "active", "(0, 1]")
     late = whole(delay, "delay", least=0, most=INT32)
     faults = BadLinks(
         checked_rule(rule, late),
         checked_loss(loss, gossip.network),
         late,
         *checked_churn(up, down),
-        float(active),
+        active,
     )
     alike = isinstance(loss, int | float | np.number)
     parameters: dict[str, Any] = {
@@ -192,9 +185,8 @@ def unreliable(
     return Gossip(gossip.network, "unreliable", parameters, weights, faults=faults)
 
 
-@explained
 def from_matrix(matrix: Any, network: Network | None = None) -> Gossip:
-    """A matrix of your own, checked: doubly stochastic, and zero where there is no edge.
+    """Return the gossip of your own matrix, doubly stochastic, and zero off its edges.
 
     Arguments:
         matrix: [N, N], NumPy or SciPy sparse; need not be symmetric.
@@ -233,7 +225,7 @@ REGISTRY: dict[str, Callable[..., Gossip]] = {
 
 
 def _symmetric_weights(gossip: Gossip) -> float | Floats:
-    """The weights of a gossip that is the same in every round and in both directions."""
+    """Return the weights of a gossip that is constant and symmetric."""
     if gossip.random or gossip.silent or gossip.faults is not None:
         raise ValueError(
             f"gossip.unreliable takes weights that are the same in every round, not {gossip.name}; "

@@ -1,10 +1,9 @@
-"""How far gossip leaves sums apart that everyone adds to.
+"""The scatter of gossiped sums around their mean.
 
-Where every agent adds noise of variance 1 in every round, agent v's sum is the mean over agents
-and, beside it, what has not yet spread of everyone's noise: of variance Σ_k (‖W^k e_v‖² - 1/N) in
-the long run. The scatter of a gossip is its mean over agents, (1/N) Σ_j 1/(1 - λ_j²) over the
-eigenvalues of W but that of agreement: about 1 on a complete graph, N/2 on a short path, N on a
-star.
+If every agent adds noise of variance 1 in every round, agent v's sum is the mean over agents plus
+the noise that has not spread yet, of variance Σ_k (‖W^k e_v‖² - 1/N) in the long run. The scatter
+of a gossip is the mean of these variances over agents, (1/N) Σ_j 1/(1 - λ_j²) over the eigenvalues
+of W except that of agreement. It is about 1 on a complete graph, N/2 on a short path, N on a star.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from .base import Gossip
 
 _OLDEST = 1e4
-"""Rounds in which a difference that hardly dissolves is counted, so that no sum is infinite."""
+"""The most rounds for which a slow difference counts, so that no sum is infinite."""
 _STEPS = 50
-"""Of Lanczos' method, each two exchanges: it sees about as far back."""
+"""The steps of Lanczos' method, each two exchanges."""
 _EDGES = 50_000_000
-"""That all its steps go over together, so that a million agents start in seconds."""
+"""The most edges over all its steps, so that a million agents start in seconds."""
 _VECTORS = 16
-"""To begin from, where there is time: of a single slow mode one vector may have next to nothing."""
+"""The most start vectors: one vector may have almost no share of a single slow mode."""
 _ENOUGH = 0.01
 """Relative change of the scatter at which Lanczos' method ends."""
 _ROUNDS = 100_000
@@ -35,7 +34,7 @@ _ROUNDING = 1e-13
 
 
 def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
-    """The variance of gossiped sums about their mean, of noise of variance 1 in every round.
+    """Return the variance of gossiped sums about their mean, for noise of variance 1 per round.
 
     Up to 500 agents it is exact where W is symmetric and always the same, but that a difference
     which takes more than 10,000 rounds to dissolve is counted for so many. Of more agents it is
@@ -49,7 +48,7 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
         momentum: κ, where gossip has one: x^{b+1} = (1 + κ) W x^b - κ x^{b-1}.
 
     Returns:
-        the scatter; 0 where nobody can agree, or everybody does: an agent alone, a silent gossip.
+        the scatter; 0 for one agent and for a silent gossip.
 
     Example:
         >>> from fedbandits import gossip, networks
@@ -72,11 +71,11 @@ def scatter(gossip: Gossip, momentum: float = 0.0) -> float:
 
 
 def modes(gossip: Gossip) -> tuple[Floats, Floats]:
-    """Eigenvalues of W but that of agreement, and the share of agents' noise in each.
+    """Return the eigenvalues of W except that of agreement, and the share of noise in each.
 
-    They are within (-1, 1); without their signs where W is drawn anew or has no symmetry, and then
-    the roots of those of E WᵀW. Of many agents they are Lanczos' values, without signs too: few,
-    that integrate as all of them would.
+    They are within (-1, 1). If W is random or asymmetric, they are the roots of the eigenvalues of
+    E WᵀW, without signs. For many agents they are the few values of Lanczos' method, without signs,
+    whose integrals equal those of all eigenvalues.
     """
     agents = gossip.network.agents
     if agents > DENSE_AGENTS:
@@ -92,7 +91,7 @@ def modes(gossip: Gossip) -> tuple[Floats, Floats]:
 
 
 def _with_momentum(modes: Floats, momentum: float) -> Floats:
-    """Σ_b (x^b)² of each mode, from x^0 = x^{-1} = 1."""
+    """Return Σ_b (x^b)² of each mode, from x^0 = x^{-1} = 1."""
     before, now = np.ones_like(modes), np.ones_like(modes)
     total = np.zeros_like(modes)
     for _ in range(_ROUNDS):
@@ -104,7 +103,7 @@ def _with_momentum(modes: Floats, momentum: float) -> Floats:
 
 
 def _lanczos(gossip: Gossip, seed: int) -> tuple[Floats, Floats]:
-    """Quadrature by Lanczos' method of squared modes, from a random vector without mean."""
+    """Return Lanczos quadrature of squared modes, from a random vector without mean."""
     agents = gossip.network.agents
     start = np.random.default_rng(seed).choice([-1.0, 1.0], agents)
     start -= start.mean()
@@ -132,7 +131,7 @@ def _lanczos(gossip: Gossip, seed: int) -> tuple[Floats, Floats]:
 
 
 def _exchanged(gossip: Gossip, x: Floats) -> Floats:
-    """E WᵀW x."""
+    """Return E WᵀW x."""
     if isinstance(gossip.weights, float | np.ndarray):
         once = _mixed(gossip, x)
         return once if gossip.random else _mixed(gossip, once)
@@ -141,7 +140,7 @@ def _exchanged(gossip: Gossip, x: Floats) -> Floats:
 
 
 def _mixed(gossip: Gossip, x: Floats) -> Floats:
-    """W x, edge by edge: a live agent has no sparse matrices."""
+    """Return W x, edge by edge: a live agent has no sparse matrices."""
     (u, v), agents = gossip.network.edges.T, len(x)
     flows = gossip.edge_weights * (x[u] - x[v])
     found: Floats = x - np.bincount(u, flows, agents) + np.bincount(v, flows, agents)
@@ -149,7 +148,7 @@ def _mixed(gossip: Gossip, x: Floats) -> Floats:
 
 
 def _dense(gossip: Gossip) -> Floats:
-    """W, likewise."""
+    """Return W as a dense matrix, without sparse matrices."""
     if not isinstance(gossip.weights, float | np.ndarray):
         given: Floats = gossip.weights.toarray()
         return given
@@ -160,5 +159,5 @@ def _dense(gossip: Gossip) -> Floats:
 
 
 def _below_one(squares: Floats) -> Floats:
-    """Differences that dissolve in `_OLDEST` rounds at the latest."""
+    """Return squares clipped so that differences dissolve within `_OLDEST` rounds."""
     return np.clip(squares, 0.0, 1 - 1 / _OLDEST)

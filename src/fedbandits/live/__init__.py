@@ -1,4 +1,4 @@
-"""Agents that live apart: they choose, observe and gossip, and lose nothing.
+"""Live agents: each chooses, observes and gossips on its own machine, and loses nothing.
 
 async with fb.live.Agent("shop3", federation, "shop3.db", transport) as agent:
     ticket = await agent.choose()
@@ -12,66 +12,53 @@ if TYPE_CHECKING:
     from .agent.agent import Agent
     from .agent.blocking import BlockingAgent
     from .agent.group_commit import StoppedError, Store
-    from .agent.status import LossWindow, MeanLosses, Neighbour, Status
-    from .federation.definition import Federation, Part
-    from .federation.keys import KeysError, write_keys
+    from .agent.status import Neighbour, Status
+    from .federation.certificates import KeysError
+    from .federation.federation import Federation, Part
+    from .federation.keys import write_keys
     from .journal import Journal, read_journal
     from .journal.errors import CorruptJournalError, InUseError, JournalError
+    from .protocol.loss_sums import LossWindow, MeanLosses
     from .protocol.observations import (
         ConflictingObservationError,
         ExpiredTicketError,
         ObservationError,
         UnknownTicketError,
     )
-    from .protocol.suitable import UnsuitableError
+    from .protocol.suitability import UnsuitableError
     from .protocol.tickets import ChoiceError, ConflictingChoiceError, Ticket
     from .rehearsal.faults import Away, ClockJump, Faults
     from .rehearsal.memory import Links, MemoryNetwork, MemoryStore, Partition
     from .rehearsal.rehearsal import rehearse
     from .service import Service, serve
     from .transport.interface import Transport
-    from .transport.tls import TlsTransport
+    from .transport.tls_transport import TlsTransport
 
-# Names that wait until they are asked for: who simulates needs none of them.
-_LATER = {
-    "Agent": "agent.agent",
-    "Away": "rehearsal.faults",
-    "BlockingAgent": "agent.blocking",
-    "ChoiceError": "protocol.tickets",
-    "ClockJump": "rehearsal.faults",
-    "ConflictingChoiceError": "protocol.tickets",
-    "ConflictingObservationError": "protocol.observations",
-    "CorruptJournalError": "journal.errors",
-    "ExpiredTicketError": "protocol.observations",
-    "Faults": "rehearsal.faults",
-    "Federation": "federation.definition",
-    "InUseError": "journal.errors",
-    "Journal": "journal",
-    "JournalError": "journal.errors",
-    "KeysError": "federation.keys",
-    "Links": "rehearsal.memory",
-    "LossWindow": "agent.status",
-    "MeanLosses": "agent.status",
-    "MemoryNetwork": "rehearsal.memory",
-    "MemoryStore": "rehearsal.memory",
-    "Neighbour": "agent.status",
-    "ObservationError": "protocol.observations",
-    "Part": "federation.definition",
-    "Partition": "rehearsal.memory",
-    "Service": "service",
-    "Status": "agent.status",
-    "StoppedError": "agent.group_commit",
-    "Store": "agent.group_commit",
-    "Ticket": "protocol.tickets",
-    "TlsTransport": "transport.tls",
-    "Transport": "transport.interface",
-    "UnknownTicketError": "protocol.observations",
-    "UnsuitableError": "protocol.suitable",
-    "read_journal": "journal",
-    "rehearse": "rehearsal.rehearsal",
-    "serve": "service",
-    "write_keys": "federation.keys",
+# Modules that are imported at the first use of one of these names, since simulations need none.
+_MODULES = {
+    "agent.agent": "Agent",
+    "agent.blocking": "BlockingAgent",
+    "agent.group_commit": "StoppedError Store",
+    "agent.status": "Neighbour Status",
+    "federation.certificates": "KeysError",
+    "federation.federation": "Federation Part",
+    "federation.keys": "write_keys",
+    "journal": "Journal read_journal",
+    "journal.errors": "CorruptJournalError InUseError JournalError",
+    "protocol.loss_sums": "LossWindow MeanLosses",
+    "protocol.observations": (
+        "ConflictingObservationError ExpiredTicketError ObservationError UnknownTicketError"
+    ),
+    "protocol.suitability": "UnsuitableError",
+    "protocol.tickets": "ChoiceError ConflictingChoiceError Ticket",
+    "rehearsal.faults": "Away ClockJump Faults",
+    "rehearsal.memory": "Links MemoryNetwork MemoryStore Partition",
+    "rehearsal.rehearsal": "rehearse",
+    "service": "Service serve",
+    "transport.interface": "Transport",
+    "transport.tls_transport": "TlsTransport",
 }
+_LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "Agent",

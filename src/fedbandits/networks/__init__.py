@@ -41,7 +41,6 @@ REGISTRY: dict[str, Callable[..., Network]] = {
 """The constructors a configuration can name."""
 
 __all__ = [
-    "REGISTRY",
     "Network",
     "complete",
     "erdos_renyi",
@@ -58,3 +57,7 @@ __all__ = [
     "star",
     "two_clusters",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

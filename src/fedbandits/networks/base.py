@@ -1,4 +1,4 @@
-"""What a network is: an undirected simple graph of agents, with the numbers the theory needs."""
+"""Networks: undirected simple graphs of agents, with the numbers that the theory needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedbandits.common.checks import INT32, fits, whole
 from fedbandits.common.describe import label
-from fedbandits.common.figures import save_figure
+from fedbandits.common.files import save_figure
 
 from .searches import (
     Floats,
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from .searches import Sparse
 
 _FEW_EDGES = 1_000
-"""With so many, SciPy is not worth loading; nor does a live agent have it."""
+"""Up to so many edges SciPy is not loaded; live agents do not have it."""
 
 _FEW = 4
-"""One in so many agents, reached by one of them, is few: then steps are quicker than searches."""
+"""If an agent reaches fewer than one in so many agents, steps are faster than searches."""
 
 _LABELLED_AGENTS = 60
 _SPRING_AGENTS = 500
@@ -47,7 +47,7 @@ _SPECTRAL_AGENTS = 20_000
 
 
 class ClosedForm(NamedTuple):
-    """What a formula says of a connected network.
+    """Spectrum and diameter of a connected network by a formula.
 
     Attributes:
         connectivity: λ_{N-1}, the second smallest eigenvalue of L.
@@ -70,7 +70,7 @@ class Network:
         family: the constructor's name.
         parameters: its arguments as plain data; a hash stands for edges that were given.
         positions: [N, 2] where to draw the agents, or None.
-        names: what the agents are called where the network came with names, or None.
+        names: names of the agents, if the network has them, or None.
         closed_form: its spectrum and diameter where they are known without computing, or None.
 
     Example:
@@ -122,7 +122,7 @@ class Network:
 
     @cached_property
     def components(self) -> int:
-        """How many connected parts there are."""
+        """The number of connected parts."""
         if self.closed_form is not None:
             return 1
         if len(self.edges) <= _FEW_EDGES:
@@ -131,7 +131,7 @@ class Network:
 
     @property
     def connected(self) -> bool:
-        """Whether every agent reaches every other; one agent alone is connected."""
+        """True if every agent reaches every other; one agent alone is connected."""
         return self.components == 1
 
     @cached_property
@@ -143,7 +143,7 @@ class Network:
 
     @cached_property
     def largest_laplacian_eigenvalue(self) -> float:
-        """λ_1, the largest eigenvalue of L; 0 when there is no edge."""
+        """λ_1, the largest eigenvalue of L; 0 without edges."""
         if self.closed_form is not None:
             return self.closed_form.largest
         return float(rough_modes(self.laplacian)[0][0]) if len(self.edges) else 0.0
@@ -161,10 +161,10 @@ class Network:
         return bounded_diameter(self.adjacency)
 
     def distances(self, agent: int | None = None) -> npt.NDArray[np.int32]:
-        """Hops from every agent to every other, or from one agent; -1 where there is no way.
+        """Return the hops between all agents, or from one agent; -1 if there is no path.
 
         Arguments:
-            agent: the one to measure from; None for all.
+            agent: the source; None for all agents.
 
         Returns:
             [N, N], or [N] for one agent.
@@ -182,7 +182,7 @@ class Network:
         return hops(self.adjacency, source)
 
     def within(self, hops: int) -> Sparse:
-        """Who is at most so many hops from whom, everyone from themselves: [N, N] of ones.
+        """Return which agents, themselves included, are within so many hops: [N, N] of ones.
 
         Example:
             >>> from fedbandits.networks import path
@@ -199,7 +199,7 @@ class Network:
         return csr_array((ones, np.concatenate(rows), ends), shape=(self.agents, self.agents))
 
     def reached(self, hops: int) -> npt.NDArray[np.int64]:
-        """How many agents are at most so many hops away, each counted by itself: [N].
+        """Return the number of agents within so many hops, each counting itself: [N].
 
         Example:
             >>> from fedbandits.networks import path
@@ -212,12 +212,12 @@ class Network:
         return np.fromiter(counts, np.int64, self.agents)
 
     def _reaches_many(self, hops: int) -> bool:
-        """Whether a search from everyone is quicker than going on step by step with all at once."""
+        """Return whether one search per agent is faster than steps of all agents at once."""
         busiest = int(np.argmax(self.degrees))
         return hops > 1 and int(_near(self.distances(busiest), hops).sum()) * _FEW > self.agents
 
     def to_networkx(self) -> nx.Graph[int]:
-        """The same graph for networkx, with nodes 0 … N-1."""
+        """Return the graph for networkx, with nodes 0 … N-1."""
         import networkx as nx
 
         graph: nx.Graph[int] = nx.empty_graph(self.agents)
@@ -284,7 +284,7 @@ class Network:
         return ax
 
     def layout(self) -> Floats:
-        """[N, 2] where to draw the agents: its positions, or found in a second or two.
+        """Return [N, 2] positions for a drawing, computed if the network has none.
 
         Up to 500 agents by springs. Up to 20,000 connected ones by the two smoothest modes, whose
         ranks spread the agents evenly; all others stand on a circle.
@@ -313,7 +313,7 @@ _AGENT, _EDGE, _NETWORKX = 16, 40, 200
 def check_size(
     agents: Any, edges: Callable[[int], float] = lambda _: 0, *, in_networkx: bool = False
 ) -> int:
-    """N >= 1, and refused before anything is made of it if it cannot be counted or held.
+    """Return N >= 1; reject numbers that cannot be counted or held.
 
     Args:
         agents: N.
@@ -335,7 +335,7 @@ def build(
     positions: Floats | None = None,
     closed_form: ClosedForm | None = None,
 ) -> Network:
-    """A network from edges known to be valid, in any order."""
+    """Return a network from valid edges, in any order."""
     check_size(agents, lambda _: len(edges))
     pairs = np.sort(edges.astype(np.int64).reshape(-1, 2), axis=1)
     keys = np.sort(pairs[:, 0] * agents + pairs[:, 1])  # one sort of numbers, not of pairs
@@ -346,7 +346,7 @@ def build(
 
 
 def call(name: str, parameters: Mapping[str, Any]) -> str:
-    """`name(key=value, …)`, without hashes; a table inside is a call too.
+    """Return `name(key=value, …)`, without hashes; a table inside is a call too.
 
     Example:
         >>> call("from_edges", {"agents": 3, "edges": 2, "edges_sha256": "0123456789abcdef"})
@@ -357,7 +357,7 @@ def call(name: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """A table as the call it stands for, numbers by their range, and no hash."""
+    """Return a table as a call, and numbers by their range."""
     if isinstance(value, list):
         return f"{min(value):g}…{max(value):g}"
     if isinstance(value, Mapping):
@@ -366,11 +366,11 @@ def _shown(value: Any) -> Any:
 
 
 def _near(distances: npt.NDArray[np.int32], hops: int) -> npt.NDArray[np.bool_]:
-    """Who is at most so far, where there is a way at all."""
+    """Return which agents are at most so many hops away."""
     return (distances >= 0) & (distances <= hops)
 
 
 def circle(agents: int) -> Floats:
-    """[N, 2] points on the unit circle."""
+    """Return [N, 2] points on the unit circle."""
     angle = np.arange(agents) * (2 * math.pi / max(agents, 1))
     return np.column_stack([np.cos(angle), np.sin(angle)])

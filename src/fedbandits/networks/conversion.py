@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fedbandits.common.checks import explained, whole
+from fedbandits.common.checks import whole
 from fedbandits.common.describe import array_hash
 
 from .base import Network, build, check_size
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from .searches import Sparse
 
 
-@explained
 def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
-    """A network given by its edges.
+    """Return the network with the given edges.
 
     Arguments:
         agents: N.
@@ -39,9 +38,8 @@ def from_edges(agents: int, edges: npt.ArrayLike) -> Network:
     return _checked("from_edges", check_size(agents), edges)
 
 
-@explained
 def from_adjacency(matrix: Any) -> Network:
-    """A network given by its adjacency matrix.
+    """Return the network with the given adjacency matrix.
 
     Arguments:
         matrix: [N, N] of 0 and 1, symmetric with a zero diagonal; NumPy, nested lists or SciPy
@@ -61,9 +59,8 @@ def from_adjacency(matrix: Any) -> Network:
     return _checked("from_adjacency", sparse.shape[0], np.column_stack([u[upper], v[upper]]))
 
 
-@explained
 def from_networkx(graph: nx.Graph[Any]) -> Network:
-    """A network given as an undirected networkx graph; agents are its nodes in their order.
+    """Return the network of an undirected networkx graph; agents are its nodes in their order.
 
     Nodes that are not just 0 … N-1 are kept as `network.names`. A network has no weights: the
     weights of the graph's edges are ignored, with a warning if they differ.
@@ -76,9 +73,8 @@ def from_networkx(graph: nx.Graph[Any]) -> Network:
     return _from_networkx("from_networkx", graph, {})
 
 
-@explained
 def read_graphml(path: str | Path) -> Network:
-    """A network from a GraphML file; agents are its nodes in the file's order.
+    """Return the network of a GraphML file; agents are its nodes in the order of the file.
 
     Weights of edges are ignored, with a warning if they differ.
     """
@@ -94,7 +90,7 @@ def read_graphml(path: str | Path) -> Network:
 
 
 def square(matrix: Any, what: str) -> Sparse:
-    """`matrix`, dense or sparse, as a square csr_array of floats: a copy."""
+    """Return a dense or sparse `matrix` as a square csr_array of floats: a copy."""
     from scipy.sparse import csr_array, issparse
 
     if not issparse(matrix):
@@ -118,7 +114,7 @@ def square(matrix: Any, what: str) -> Sparse:
 def _checked(
     family: str, agents: int, edges: npt.ArrayLike, parameters: Mapping[str, Any] | None = None
 ) -> Network:
-    """A network from edges that may be anything."""
+    """Return a network from edges that may be invalid."""
     pairs = _edge_array(edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         weights = "; edges have no weights" if pairs.ndim == 2 and pairs.shape[1] == 3 else ""
@@ -183,12 +179,12 @@ def _warn_of_weights(family: str, graph: nx.Graph[Any]) -> None:
     weights = list(graph.edges(data="weight", default=1))
     if len({weight for _, _, weight in weights}) > 1:
         u, v, weight = next(edge for edge in weights if edge[2] != 1)
-        # Level 5 is the line that calls from_networkx or read_graphml, through `explained`.
+        # Level 4 is the line that calls from_networkx or read_graphml.
         warnings.warn(
             f"{family} ignores the weights of edges, such as {weight} between {u!r} and {v!r}: a "
             "network has no weights, and gossip computes its own. To choose them, pass a doubly "
             "stochastic matrix to fb.gossip.from_matrix",
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fedbandits.common.checks import explained, number, whole
+from fedbandits.common.checks import whole, within
 
 from .base import ClosedForm, Network, build, check_size, circle
 from .hilbert import along_hilbert_curve
@@ -17,9 +17,8 @@ from .searches import Ints
 Numbering: TypeAlias = Literal["networkx", "hilbert"]
 
 
-@explained
 def complete(agents: int) -> Network:
-    """Every agent linked to every other.
+    """Link every agent to every other.
 
     Example:
         >>> complete(4).algebraic_connectivity
@@ -30,9 +29,8 @@ def complete(agents: int) -> Network:
     return build("complete", n, edges, {"agents": n}, circle(n), ClosedForm(float(n), float(n), 1))
 
 
-@explained
 def grid(rows: int, cols: int) -> Network:
-    """A rows × cols lattice; agent r·cols + c stands in row r, column c.
+    """Link agents in a rows × cols lattice; agent r·cols + c is in row r, column c.
 
     Example:
         >>> grid(2, 2).edges.tolist()
@@ -51,9 +49,8 @@ def grid(rows: int, cols: int) -> Network:
     return build("grid", rows * cols, edges, {"rows": rows, "cols": cols}, spots, known)
 
 
-@explained
 def square_grid(agents: int) -> Network:
-    """A lattice as near to a square as can be: ⌈√N⌉ columns, the last row possibly not full.
+    """Link agents in a nearly square lattice: ⌈√N⌉ columns, the last row possibly incomplete.
 
     Example:
         >>> square_grid(7).edges.tolist()
@@ -67,9 +64,8 @@ def square_grid(agents: int) -> Network:
     return build("square_grid", n, edges, {"agents": n}, full.positions[:n])
 
 
-@explained
 def ring(agents: int) -> Network:
-    """A cycle of at least three agents.
+    """Link at least three agents in a cycle.
 
     Example:
         >>> ring(4).edges.tolist()
@@ -83,9 +79,8 @@ def ring(agents: int) -> Network:
     return build("ring", n, edges, {"agents": n}, circle(n), known)
 
 
-@explained
 def path(agents: int) -> Network:
-    """Agents in a line.
+    """Link agents in a line.
 
     Example:
         >>> path(3).edges.tolist()
@@ -96,9 +91,8 @@ def path(agents: int) -> Network:
     return build("path", n, _chain(0, n), {"agents": n}, spots, _line(n))
 
 
-@explained
 def star(agents: int) -> Network:
-    """Agent 0 linked to all others.
+    """Link agent 0 to all others.
 
     Example:
         >>> star(4).degrees
@@ -111,11 +105,10 @@ def star(agents: int) -> Network:
     return build("star", n, edges, {"agents": n}, spots, known)
 
 
-@explained
 def random_geometric(
     agents: int, radius: float, seed: int = 0, numbering: Numbering = "networkx"
 ) -> Network:
-    """Uniform positions in the unit square, linked where at most `radius` apart.
+    """Link agents at most `radius` apart, at uniform positions in the unit square.
 
     The same graph as networkx.random_geometric_graph(agents, radius, seed=seed). May be
     disconnected: see `network.connected`.
@@ -124,10 +117,10 @@ def random_geometric(
         agents: N.
         radius: up to which two agents are linked.
         seed: of the positions.
-        numbering: "networkx", as they are drawn; "hilbert", the same agents in the order in which
-            a Hilbert curve meets them: neighbours then lie near each other in memory too, and
-            rounds of large networks take a fraction of the time. Losses and agents' randomness go
-            by number, so that results are another draw; `positions` say who is where.
+        numbering: "networkx", in the order of the draw; "hilbert", in the order of a Hilbert
+            curve. Neighbours are then near each other in memory, and rounds of large networks take
+            a fraction of the time. Losses and randomness depend on agents' numbers, so results
+            differ; `positions` has the place of each agent.
 
     Example:
         >>> len(random_geometric(36, 0.3, seed=0).edges)
@@ -137,8 +130,7 @@ def random_geometric(
 
     if numbering not in get_args(Numbering):
         raise ValueError(f"numbering must be 'networkx' or 'hilbert', not {numbering!r}")
-    if not number(radius, "radius") >= 0:
-        raise ValueError(f"radius must be 0 or more, not {radius}")
+    within(radius, "radius", "[0, inf]")
     # In a corner of the square a quarter of the disc is inside.
     inside = math.pi / 4 * min(radius, 1.0) ** 2
     n, seed = check_size(agents, lambda n: inside * _pairs(n)), whole(seed, "seed", least=0)
@@ -152,9 +144,8 @@ def random_geometric(
     return build("random_geometric", n, edges, parameters, spots)
 
 
-@explained
 def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
-    """Every pair linked with the same probability, independently.
+    """Link every pair with the same probability, independently.
 
     The same graph as networkx.fast_gnp_random_graph(agents, probability, seed=seed). May be
     disconnected: see `network.connected`.
@@ -165,9 +156,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """
     import networkx as nx
 
-    chance = number(probability, "probability")
-    if not 0 <= chance <= 1:
-        raise ValueError(f"probability must be in [0, 1], not {chance}")
+    chance = within(probability, "probability", "[0, 1]")
     n = check_size(agents, lambda n: chance * _pairs(n), in_networkx=True)
     seed = whole(seed, "seed", least=0)
     graph = nx.fast_gnp_random_graph(n, chance, seed=seed)
@@ -175,9 +164,8 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     return build("erdos_renyi", n, np.array(list(graph.edges)), parameters)
 
 
-@explained
 def two_clusters(cluster: int, path: int) -> Network:
-    """Two cliques joined by a path: the graph of the paper's lower bound.
+    """Join two cliques by a path: the graph of the paper's lower bound.
 
     Agents 0 … cluster-1 are the first clique, the next `path` agents the path, the rest the
     second clique; the cliques are path + 1 hops apart.
@@ -203,9 +191,8 @@ def two_clusters(cluster: int, path: int) -> Network:
     return build("two_clusters", n, edges, {"cluster": size, "path": between}, spots)
 
 
-@explained
 def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
-    """Agents arrive one by one and link to `links` others, popular ones more often.
+    """Link agents, one after the other, to `links` others, popular ones more often.
 
     The same graph as networkx.barabasi_albert_graph(agents, links, seed=seed).
 
@@ -226,20 +213,20 @@ def preferential_attachment(agents: int, links: int, seed: int = 0) -> Network:
 
 
 def _pairs(agents: int) -> float:
-    """Edges of a clique."""
+    """Return the number of edges of a clique."""
     return agents * (agents - 1) / 2
 
 
 def _chain(first: int, stop: int) -> Ints:
-    """[stop - first - 1, 2] edges of a line through agents first … stop - 1."""
+    """Return [stop - first - 1, 2] edges of a line through agents first … stop - 1."""
     return np.column_stack([np.arange(first, stop - 1), np.arange(first + 1, stop)])
 
 
 def _line(agents: int) -> ClosedForm:
-    """Of a path: 4 sin²(πk/2N), k = 0 … N-1."""
+    """Return the spectrum of a path: 4 sin²(πk/2N), k = 0 … N-1."""
     return ClosedForm(_sin2(1, 2 * agents), _sin2(agents - 1, 2 * agents), agents - 1)
 
 
 def _sin2(k: int, n: int) -> float:
-    """4 sin²(πk/n)."""
+    """Return 4 sin²(πk/n)."""
     return 4 * math.sin(math.pi * k / n) ** 2

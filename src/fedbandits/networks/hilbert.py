@@ -1,9 +1,9 @@
-"""The Hilbert curve: a way through a square on which what is near stays near.
+"""The Hilbert curve: a path through a square that keeps near points near each other.
 
-A curve of order k visits the 2^k × 2^k cells of a square, each once, every next one beside the
-last. It is four curves of order k - 1, one in each quarter, of which the first and the last are
-turned. So the first binary digit of x and of y tell the quarter, and the others are read in its
-own, turned coordinates.
+A curve of order k visits the 2^k × 2^k cells of a square, each once, each next to the last. It
+consists of four curves of order k - 1, one in each quarter; the first and the last are turned. So
+the first binary digits of x and y give the quarter, and the other digits are read in its turned
+coordinates.
 
 Hilbert, "Über die stetige Abbildung einer Linie auf ein Flächenstück", Mathematische Annalen 38
 (1891), 459-460.
@@ -21,7 +21,7 @@ _ORDER = 16
 
 
 def along_hilbert_curve(positions: Floats) -> Ints:
-    """The agents in the order in which the curve meets them.
+    """Return the agents in the order of the curve.
 
     Args:
         positions: `[N, 2]`, in the unit square.
@@ -38,7 +38,7 @@ def along_hilbert_curve(positions: Floats) -> Ints:
 
 
 def place_on_curve(column: npt.ArrayLike, row: npt.ArrayLike, order: int) -> npt.NDArray[np.int64]:
-    """How many cells the curve of this order visits before each of these.
+    """Return the number of cells that the curve of this order visits before each of these.
 
     Quarters come as (0, 0), (0, 1), (1, 1), (1, 0): quarter (a, b) is number 3a xor b. Inside the
     first, x and y change places; inside the last too, and both run backwards.

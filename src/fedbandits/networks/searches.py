@@ -17,7 +17,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def symmetric(agents: int, edges: Ints, values: Floats) -> Sparse:
-    """[N, N] sparse matrix with values[e] at both places of edge e; zeros are left out."""
+    """Return an [N, N] sparse matrix with values[e] at both places of edge e, without zeros."""
     from scipy.sparse import csr_array
 
     edges, values = edges[values != 0], values[values != 0]
@@ -27,21 +27,21 @@ def symmetric(agents: int, edges: Ints, values: Floats) -> Sparse:
 
 
 def laplacian_of(weights: Sparse) -> Sparse:
-    """D - A of a symmetric non-negative matrix A; its diagonal drops out."""
+    """Return D - A of a symmetric non-negative matrix A; its diagonal cancels."""
     from scipy.sparse import csr_array, diags_array
 
     return csr_array(diags_array(weights.sum(axis=1)) - weights)
 
 
 def count_components(matrix: Sparse) -> int:
-    """The number of connected parts of a symmetric matrix's graph."""
+    """Return the number of connected parts of the graph of a symmetric matrix."""
     from scipy.sparse.csgraph import connected_components
 
     return int(connected_components(matrix, directed=False)[0])
 
 
 def joined_parts(agents: int, edges: Ints) -> int:
-    """The number of connected parts of a small graph, which takes no SciPy.
+    """Return the number of connected parts of a small graph, without SciPy.
 
     Example:
         >>> joined_parts(4, np.array([[0, 1], [2, 3]]))
@@ -58,7 +58,7 @@ def joined_parts(agents: int, edges: Ints) -> int:
 
 
 def hops(matrix: Sparse, source: int) -> npt.NDArray[np.int32]:
-    """[N] distances from `source` on a symmetric matrix's graph; -1 where there is no way."""
+    """Return [N] distances from `source` on the graph of a symmetric matrix; -1 without a path."""
     from scipy.sparse.csgraph import breadth_first_order
 
     order, parents = breadth_first_order(matrix, source)
@@ -77,7 +77,7 @@ def hops(matrix: Sparse, source: int) -> npt.NDArray[np.int32]:
 
 
 def near_by_steps(adjacency: Sparse, hops: int) -> Sparse:
-    """[N, N] of ones where two are at most so many hops apart: one step of all after the other."""
+    """Return [N, N] of ones where two agents are within so many hops, step by step."""
     from scipy.sparse import csr_array, eye_array
 
     step = csr_array(adjacency + eye_array(adjacency.shape[0]))
@@ -91,7 +91,7 @@ def near_by_steps(adjacency: Sparse, hops: int) -> Sparse:
 
 
 def bounded_diameter(adjacency: Sparse) -> int:
-    """Exact diameter by bounding eccentricities (Takes and Kosters, 2011).
+    """Return the exact diameter by bounding eccentricities (Takes and Kosters, 2011).
 
     A search from u gives every w: max(d, ecc(u) - d) ≤ ecc(w) ≤ ecc(u) + d, d = d(u, w). And of
     two agents further apart than the best so far, one is more than half of it from the hub

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedbandits.common.extras import install_command, installed
+from fedbandits.networks.searches import count_components, laplacian_of
 
 from .searches import Floats, hops
 
@@ -27,7 +28,7 @@ DENSE_AGENTS = 500
 def smooth_modes(
     laplacian: Sparse, count: int = 1, accuracy: float = 3e-4
 ) -> tuple[Floats, Floats]:
-    """The smallest non-zero eigenvalues of a connected graph's (weighted) Laplacian.
+    """Return the smallest non-zero eigenvalues of a connected graph's (weighted) Laplacian.
 
     Above `DENSE_AGENTS` by LOBPCG, preconditioned by algebraic multigrid, or by the diagonal
     on graphs without large distances: there multigrid fills in, and the diagonal suffices.
@@ -58,7 +59,7 @@ def smooth_modes(
 
 
 def rough_modes(laplacian: Sparse, count: int = 1) -> tuple[Floats, Floats]:
-    """The largest eigenvalues of a (weighted) Laplacian: descending [count], vectors [N, count]."""
+    """Return the largest eigenvalues of a Laplacian: descending [count], vectors [N, count]."""
     from scipy.sparse.linalg import eigsh
 
     n = laplacian.shape[0]
@@ -116,7 +117,7 @@ def _inverse_diagonal(laplacian: Sparse, _: float) -> Any:
 
 
 def _factorised(laplacian: Sparse, smallest: float) -> Any:
-    """(L + λI)⁻¹: L alone is singular, and the shift leaves every mode within a factor of two."""
+    """Return (L + λI)⁻¹: L is singular, and the shift keeps every mode within a factor of two."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import LinearOperator, splu
 
@@ -137,3 +138,19 @@ def _multigrid(laplacian: Sparse, _: float) -> Any:
         presmoother=("gauss_seidel", {"sweep": "forward"}),
         postsmoother=("gauss_seidel", {"sweep": "backward"}),
     ).aspreconditioner()
+
+
+def connectivity(W: Sparse) -> float:
+    """Return 1 - λ_2 of a symmetric doubly stochastic matrix; exactly 0 on a disconnected graph."""
+    return float(smooth_modes(laplacian_of(W))[0][0]) if count_components(W) == 1 else 0.0
+
+
+def gap_of_square(squared: float) -> float:
+    """Return 1 - σ2 from 1 - σ2², without the cancellation of 1 - sqrt(σ2²).
+
+    Example:
+        >>> gap_of_square(0.75), gap_of_square(1.0)
+        (0.5, 1.0)
+    """
+    squared = min(squared, 1.0)
+    return squared / (1 + math.sqrt(1 - squared))

@@ -1,27 +1,24 @@
-"""What neighbours can learn, and what keeps losses from them: with ε, unit and adversary."""
+"""What neighbours can learn, and randomised response, which limits what they learn."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .response import RandomisedResponse, guarantee, randomised_response
+from .response import randomised_response
 
 if TYPE_CHECKING:
-    from .reconstruction import Reconstruction, reconstruct
+    from .reconstruction import reconstruct
 
 REGISTRY = {"randomised_response": randomised_response}
 """By name, as `fedbandits list` shows them."""
 
-__all__ = [
-    "REGISTRY",
-    "RandomisedResponse",
-    "Reconstruction",
-    "guarantee",
-    "randomised_response",
-    "reconstruct",
-]
+__all__ = ["randomised_response", "reconstruct"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Reconstruction", "reconstruct"):  # not at once: it loads the results' room
-        return getattr(import_module(".reconstruction", __name__), name)
+    if name == "reconstruct":  # loads xarray, so only when it is used
+        return import_module(".reconstruction", __name__).reconstruct
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""What a curious neighbour learns: another agent's arms and losses, from the messages it sees."""
+"""Reconstruction of an agent's arms and losses from its messages by a curious neighbour."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ TRACE = 0.01
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reconstruction:
-    """What an attacker made of a victim's messages, beside what was true: `[T - 1, R]` each.
+    """An attacker's estimate of a victim's arms and losses, and the truth: `[T - 1, R]` each.
 
-    The last round is left out: its message is not sent any more.
+    The last round is left out, since its message is never sent.
 
     Attributes:
-        attacker: who looks.
-        victim: at whom.
+        attacker: number of the attacker.
+        victim: number of the victim.
         unseen: neighbours of the victim whose messages the attacker does not see.
-        arm: as the attacker has it.
-        loss: as the attacker has it, in [0, 1]; of the arm that was played, where the algorithm
-            sees the losses of all arms and so does the attacker.
+        arm: the attacker's estimate.
+        loss: the attacker's estimate, in [0, 1]; with full information, of the arm that was played.
         likeliest: the arm that the victim's distribution alone suggests.
-        true_arm: as it was.
-        true_loss: as it was, before it was blurred, if it was.
+        true_arm: the arm played.
+        true_loss: its loss, before randomised response, if any.
     """
 
     attacker: int
@@ -94,16 +93,16 @@ def _share(found: npt.NDArray[np.bool_], of: npt.NDArray[np.bool_]) -> float:
 
 
 def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstruction:
-    """What an attacker learns of a neighbour's arms and losses from the messages it sees.
+    """Reconstruct a neighbour's arms and losses from the messages that an attacker sees.
 
-    It knows the algorithm and the gossip matrix, as all do. It keeps its own copy of the victim's
-    state: in each round it tries every arm with a loss of 0 and of 1, sees which message would
-    come next, and takes the arm and the loss that come nearest to the message that did come.
-    Errors count by the chance of the arm, since estimates of rare arms are wide. What the victim
-    hears from agents that the attacker does not hear, it replaces by the victim's own message.
+    The attacker has the algorithm and the gossip matrix, as all agents do, and a copy of the
+    victim's state. In each round it tries every arm with a loss of 0 and of 1, computes the next
+    message for each, and takes the arm and the loss nearest to the true message. Errors have the
+    weight of the arm's probability, since estimates of rare arms vary more. Messages that the
+    victim receives and the attacker does not are replaced by the victim's own message.
 
-    No other attack is ruled out: what it finds is a lower bound on what leaks. What it does not
-    find is not thereby safe.
+    Other attacks may find more: the result is a lower bound on the leak, and a small value is no
+    evidence of safety.
 
     Args:
         trajectory: from `fb.trajectory`.
@@ -128,7 +127,7 @@ def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstru
             f"{type(trajectory.algorithm).__name__} sends noised sums of whole blocks, of which "
             "this attack, that looks at single rounds, makes nothing: no evidence either way"
         )
-    seen = _Seen(trajectory, attacker, victim)
+    seen = _SeenMessages(trajectory, attacker, victim)
     data = trajectory.dataset.isel(agent=victim)
     distribution = data["distribution"].transpose("time", "arm", "run").to_numpy()
     guess = _full if trajectory.algorithm.feedback == "full" else _bandit
@@ -147,11 +146,16 @@ def reconstruct(trajectory: Trajectory, attacker: int, victim: int) -> Reconstru
     )
 
 
-class _Seen:
+class _SeenMessages:
     """The messages that an attacker sees, and what it takes the victim to have received."""
 
     def __init__(self, trajectory: Trajectory, attacker: int, victim: int) -> None:
-        network = trajectory.gossip.network
+        gossip = trajectory.gossip
+        if gossip is None or not trajectory.algorithm.leaves:
+            raise ValueError(
+                f"{type(trajectory.algorithm).__name__} sends nothing: there is nothing to see"
+            )
+        network = gossip.network
         for name, agent in (("attacker", attacker), ("victim", victim)):
             checks.whole(agent, name, least=0, most=network.agents - 1)
         linked = network.adjacency.toarray() > 0
@@ -161,33 +165,30 @@ class _Seen:
                 f"no message of {victim}; its neighbours are "
                 f"{', '.join(map(str, np.flatnonzero(linked[attacker])))}"
             )
-        if not trajectory.algorithm.leaves:
-            raise ValueError(
-                f"{type(trajectory.algorithm).__name__} sends nothing: there is nothing to see"
-            )
         sees = linked[attacker] | (np.arange(network.agents) == attacker)
         near = linked[victim]
         self.unseen = int((near & ~sees).sum())
         self._leaves = trajectory.algorithm.leaves
         self._hops = trajectory.algorithm.hops
         self._victim = victim
+        self.agents = network.agents
         self._seen = np.flatnonzero(sees & near)
-        self._weights = trajectory.gossip.matrix.toarray()[self._seen, victim]
+        self._weights = gossip.matrix.toarray()[self._seen, victim]
         within = network.within(self._hops).toarray() > 0
         within[victim, victim] = False
         self._flooded = np.flatnonzero(within[attacker] & within[victim])
         """Whose floods reach both."""
         self.messages = {
-            name: values.transpose("time", ..., "run", "agent").to_numpy().astype(np.float64)
+            name: np.moveaxis(values, -1, 1).astype(np.float64)
             for name, values in trajectory.messages.items()
         }
 
     def sent(self, t: int) -> Heard:
-        """What the victim sent in round t, `[M, R]` by leaf."""
+        """Return the victim's message of round t, `[M, R]` by leaf."""
         return {name: found[t - 1, ..., self._victim] for name, found in self.messages.items()}
 
     def received(self, t: int) -> Heard:
-        """What the victim seems to have received in round t, `[M, R]` by leaf."""
+        """Return an estimate of what the victim received in round t, `[M, R]` by leaf."""
         return {name: self._combined(name, found, t) for name, found in self.messages.items()}
 
     def _combined(self, name: str, found: Floats, t: int) -> Floats:
@@ -208,11 +209,11 @@ class _Seen:
 
 def _bandit(
     trajectory: Trajectory,
-    seen: _Seen,
+    seen: _SeenMessages,
     distribution: Floats,
     true_arm: npt.NDArray[np.int64],  # noqa: ARG001
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Arm and loss of every round but the last, `[T - 1, R]`."""
+    """Return arm and loss of every round except the last, `[T - 1, R]`."""
     rounds, arms, runs = distribution.shape
     algorithm = trajectory.algorithm
     # Every arm with a loss of 0 and of 1, side by side: [K, R, 2 K].
@@ -220,7 +221,7 @@ def _bandit(
     losses = np.repeat([0.0, 1.0], arms)
     found_arm = np.zeros((rounds - 1, runs), np.int64)
     found_loss = np.zeros((rounds - 1, runs))
-    state = algorithm.init(arms, trajectory.gossip.network.agents, (runs, 1), np.float64)
+    state = algorithm.init(arms, seen.agents, (runs, 1), np.float64)
     for t in range(1, rounds):
         wide = _widened(state, runs, 2 * arms)
         p = np.asarray(algorithm.distribution(wide, np.int64(t)))
@@ -246,7 +247,7 @@ def _bandit(
 def _nearest(
     told: Mapping[str, Any], came: Heard, p: Floats, arms: int
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The arm and the loss whose message is nearest to the one that came, `[R]` each.
+    """Return the arm and the loss whose message is nearest to the true one, `[R]` each.
 
     Messages are taken to move in a straight line between a loss of 0 and of 1.
     """
@@ -269,14 +270,17 @@ def _nearest(
 
 
 def _full(
-    trajectory: Trajectory, seen: _Seen, distribution: Floats, true_arm: npt.NDArray[np.int64]
+    trajectory: Trajectory,
+    seen: _SeenMessages,
+    distribution: Floats,
+    true_arm: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The losses of all arms show; which was played does not, and is guessed by its chance."""
+    """Return the losses, which show, and the likeliest arms, which do not show."""
     rounds, arms, runs = distribution.shape
     algorithm = trajectory.algorithm
     found_arm = distribution[:-1].argmax(axis=1)
     found_loss = np.zeros((rounds - 1, runs))
-    state = algorithm.init(arms, trajectory.gossip.network.agents, (runs,), np.float64)
+    state = algorithm.init(arms, seen.agents, (runs,), np.float64)
     for t in range(1, rounds):
         p = np.asarray(algorithm.distribution(state, np.int64(t)))
         received, came = seen.received(t), seen.sent(t + 1)
@@ -299,7 +303,7 @@ def _full(
 
 
 def _widened(state: Any, runs: int, tries: int) -> Any:
-    """A state `[..., R, 1]` as one `[..., R, 2 K]`; scalars stay."""
+    """Return a state `[..., R, 1]` as one of shape `[..., R, 2 K]`; scalars stay."""
     return type(state)(
         *(
             x if np.ndim(x) < 2 else np.broadcast_to(x, (*np.shape(x)[:-2], runs, tries))

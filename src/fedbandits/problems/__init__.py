@@ -46,7 +46,6 @@ REGISTRY: dict[str, Callable[..., Problem]] = {
 """The problems a configuration file can name; `from_function`, `adaptive` take objects."""
 
 __all__ = [
-    "REGISTRY",
     "Adaptive",
     "Problem",
     "activated_bernoulli",
@@ -72,3 +71,7 @@ __all__ = [
     "taking_turns",
     "warming_cache",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

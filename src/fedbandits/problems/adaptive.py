@@ -1,4 +1,4 @@
-"""Adversaries who watch: losses that depend on the arms played before, in each run its own."""
+"""Adaptive adversaries: losses that depend on the arms played before, separately in each run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
 from fedbandits.common.describe import Fresh, array_hash
 
-from .base import Check, Problem, check_shape, check_sizes
-from .inside import Inside, static
+from .base import Check, Inside, Problem, Sized, check_shape, check_sizes, static
 
 _PLAYED = 64
 """Functions are known by a hash of the losses of this many rounds, arms being played in turn."""
@@ -23,15 +21,14 @@ _PLAYED = 64
 class Adaptive(Problem):
     """Losses in [0, 1] that depend on the round and on the arms that all agents played before it.
 
-    A subclass is a frozen dataclass like any problem, and says what happens in one run: `memory`,
-    `losses_given` and `watch`, with array functions of `jax.numpy`. Every run has a memory of its
-    own, so that no run knows of another. ℓ_t may depend on arms up to round t - 1, never on those
-    of round t.
+    A subclass is a frozen dataclass like any problem. It defines one run by `memory`,
+    `losses_given` and `watch`, with array functions of `jax.numpy`. Every run has its own memory.
+    ℓ_t may depend on arms up to round t - 1, and never on arms of round t.
 
-    The regret of a run is against the losses as they came in that run,
-    Σ_t ⟨p_t, ℓ̄_t⟩ - min_i Σ_t ℓ̄_t(i): what a fixed arm would have lost had the adversary done the
-    same. Against that arm it might have done something else, which policy regret would count and
-    this one does not. The paper's theorems are about losses fixed in advance, and say nothing here.
+    The regret of a run is against the losses of that run, Σ_t ⟨p_t, ℓ̄_t⟩ - min_i Σ_t ℓ̄_t(i). It
+    compares with a fixed arm on the same losses. Had that arm been played, the adversary might have
+    chosen other losses; policy regret counts this, and this regret does not. The paper's theorems
+    are about losses fixed in advance and do not apply.
 
     Example:
         >>> from dataclasses import dataclass, field
@@ -58,40 +55,40 @@ class Adaptive(Problem):
 
     @abstractmethod
     def memory(self) -> Any:
-        """What is remembered before round 1 of a run: arrays, or a tuple or dict of them."""
+        """Return the memory before round 1 of a run: arrays, or a tuple or dict of them."""
 
     @abstractmethod
     def losses_given(self, t: Array, memory: Any) -> Array:
-        """ℓ_t^v(i), the losses of round t of a run in which this is remembered: `[N, K]`."""
+        """Return ℓ_t^v(i), the losses of round t of a run with this memory: `[N, K]`."""
 
     @abstractmethod
     def watch(self, memory: Any, action: Array, t: Array) -> Any:
-        """What is remembered after round t, in which these arms were played, `[N]`.
+        """Return the memory after round t, in which these arms were played, `[N]`.
 
         Of the shapes and types that `memory` has.
         """
 
     def losses(self, t: Array) -> NoReturn:
-        """Refused: there are none before arms are played."""
+        """Raise an error: there are no losses before arms are played."""
         raise TypeError(
             f"{self.title} has no losses at round {t} that arms do not decide: every run has its "
             "own. fb.simulate plays it; losses_given(t, memory) are those of a run"
         )
 
     def block(self, first: int, last: int) -> NoReturn:  # noqa: ARG002
-        """Refused: there are none before arms are played."""
+        """Raise an error: there are no losses before arms are played."""
         self.losses(first)
 
     def in_run(self, run: int, t: int, v: int, i: int) -> str:
-        """What errors call the loss of a run, round, agent and arm."""
+        """Return the name of the loss of a run, round, agent and arm, for errors."""
         return f"in run {run} {self.cell(t, v, i)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Watching(Inside, Adaptive):
-    """Losses fixed in advance, changed by what agents play: the base of those that are ready.
+    """Losses fixed in advance and changed by the arms played: the base of the adversaries here.
 
-    The problem inside has the losses as they would be if nobody watched.
+    The inner problem has the losses of an oblivious adversary.
     """
 
     @property
@@ -100,15 +97,15 @@ class Watching(Inside, Adaptive):
         return "never" if self.problem.check == "never" else "during"
 
     def describe(self) -> dict[str, Any]:
-        """The problem inside and what is made of it."""
+        """Return the description, with that of the inner problem."""
         return super().describe() | {"problem": self.problem.describe()}
 
 
 def check_inside(problem: Any, name: str) -> tuple[int, int, int, Problem]:
-    """The first fields of a `Watching`; refuses what cannot be played round by round by JAX."""
+    """Return the first fields of a `Watching`; reject problems that JAX cannot trace."""
     if not isinstance(problem, Problem):
         raise TypeError(
-            f"{name} takes the losses as they would be if nobody watched, a problem such as "
+            f"{name} takes the losses of an oblivious adversary, a problem such as "
             f"fb.problems.bernoulli(...), not {problem!r}"
         )
     if problem.adaptive:
@@ -125,7 +122,7 @@ def check_inside(problem: Any, name: str) -> tuple[int, int, int, Problem]:
 
 
 def raised(losses: Array, by: Array) -> Array:
-    """Losses raised by a share of what they lack to 1: ℓ + (1 - ℓ) · by.
+    """Return losses raised by a share of their distance to 1: ℓ + (1 - ℓ) · by.
 
     Example:
         >>> import numpy as np
@@ -136,35 +133,32 @@ def raised(losses: Array, by: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AdaptiveFunctions(Adaptive):
+class AdaptiveFunctions(Sized, Adaptive):
     """Two functions of the user's, and what is remembered before round 1."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     function: Fresh = field(metadata=static)
     watcher: Fresh = field(metadata=static)
     start: Any
 
     def memory(self) -> Any:
-        """As given."""
+        """Return the given memory."""
         return self.start
 
     def losses_given(self, t: Array, memory: Any) -> Array:
-        """`function(t, memory)`, `[N, K]`."""
+        """Return `function(t, memory)`, `[N, K]`."""
         losses = self.function(t, memory)
         check_shape(np.shape(losses), self)
         return losses
 
     def watch(self, memory: Any, action: Array, t: Array) -> Any:
-        """`watch(memory, action, t)`."""
+        """Return `watch(memory, action, t)`."""
         return self.watcher(memory, action, t)
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, the functions' names, and a hash of the losses if arms are played in turn.
+        """Return sizes, the functions' names, and a hash of the losses if arms are played in turn.
 
-        The hash tells functions of one name apart, for checkpoints; not if they differ only after
-        its rounds, or when other arms are played.
+        For checkpoints the hash distinguishes functions of one name, unless they differ only after
+        its rounds or for other arms.
         """
         import jax
         import jax.numpy as jnp
@@ -182,14 +176,13 @@ class AdaptiveFunctions(Adaptive):
 
 
 def like(memory: Any, before: Any) -> Any:
-    """A memory in the types that it had before."""
+    """Return a memory in the types of the previous one."""
     import jax
     import jax.numpy as jnp
 
     return jax.tree.map(lambda new, old: jnp.asarray(new).astype(old.dtype), memory, before)
 
 
-@checks.explained
 def adaptive(
     function: Callable[[Array, Any], Any],
     watch: Callable[[Any, Array, Array], Any],
@@ -199,17 +192,17 @@ def adaptive(
     arms: int,
     horizon: int,
 ) -> AdaptiveFunctions:
-    """An adversary who watches, from two functions that JAX can trace.
+    """Make an adaptive adversary from two functions that JAX can trace.
 
     In round t of a run the losses are `function(t, memory)`, an array `[N, K]` in [0, 1]. Then all
-    agents play, and what is remembered becomes `watch(memory, action, t)`, `action` being the arms
-    played, `[N]`, counted from 0. Every run has a memory of its own. See `Adaptive` for what regret
-    is then, and for a class of your own in place of functions.
+    agents play, and the memory becomes `watch(memory, action, t)`, where `action` is the arms
+    played, `[N]`, counted from 0. Every run has its own memory. See `Adaptive` for the definition
+    of regret, and for a class in place of functions.
 
     Args:
-        function: the losses of round t, given what is remembered.
-        watch: what is remembered after round t; of the shapes and types of `memory`.
-        memory: what is remembered before round 1: an array, or a tuple or dict of them.
+        function: the losses of round t, given the memory.
+        watch: the memory after round t; with the shapes and types of `memory`.
+        memory: the memory before round 1: an array, or a tuple or dict of arrays.
         agents: N.
         arms: K.
         horizon: T.

@@ -1,4 +1,4 @@
-"""A cache that warms: an arm gets cheaper for an agent who stays with it."""
+"""A cache that warms: an arm gets cheaper for an agent that stays with it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ class WarmingCache(Watching):
     warming: float
 
     def memory(self) -> Array:
-        """How warm each arm is for each agent, in [0, 1], `[N, K]`: cold."""
+        """Return the warmth of each arm for each agent, in [0, 1], `[N, K]`: all cold."""
         return np.zeros((self.agents, self.arms))
 
     def losses_given(self, t: Array, memory: Array) -> Array:
-        """ℓ · (1 - saving · warmth), `[N, K]`."""
+        """Return ℓ · (1 - saving · warmth), `[N, K]`."""
         return self.problem.losses(t) * (1 - self.saving * memory)
 
     def watch(self, memory: Array, action: Array, t: Array) -> Array:  # noqa: ARG002
-        """The arm played gets warmer, all others are cold."""
+        """Warm the arm played, and cool all others."""
         import jax.numpy as jnp
 
         here = action[:, None] == jnp.arange(self.arms)
         return jnp.where(here, memory + self.warming * (1 - memory), 0.0)
 
 
-@checks.explained
 def warming_cache(problem: Problem, *, saving: float = 0.5, warming: float = 0.1) -> WarmingCache:
-    """An arm gets cheaper for an agent who stays with it, and is cold again after a switch.
+    """Make an arm cheaper for an agent that stays with it, until it switches.
 
     ℓ_t^v(i) = ℓ · (1 - saving · warmth), ℓ being the loss of the problem inside. After s rounds in
     a row in which the agent played arm i its warmth is 1 - (1 - warming)^s; of all other arms it
-    is 0. See `fb.problems.Adaptive` for what regret is then.
+    is 0. See `fb.problems.Adaptive` for the definition of regret.
 
     Args:
         problem: the losses as they would be if all were cold; made by JAX.

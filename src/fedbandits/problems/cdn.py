@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fedbandits.common.checks import explained
-
 from .stored import Stored
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class EdgeTraffic(Stored):
-    """What every policy missed at every edge in every round.
+    """The miss ratio of every policy at every edge in every round.
 
     Attributes:
         kinds: of traffic, by edge.
@@ -25,13 +23,12 @@ class EdgeTraffic(Stored):
     requests: int
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, names and a hash of the losses themselves."""
+        """Return sizes, names and a hash of the losses."""
         return super().describe() | {"name": "cdn"}
 
 
-@explained
 def cdn() -> EdgeTraffic:
-    """16 edges of a CDN look for the eviction policy that misses least on average over all.
+    """Make 16 edges of a CDN search for the eviction policy that misses least on average.
 
     The loss of (round, edge, policy) is the policy's miss ratio, out of 250 requests, at the edge
     in the round. Requests are synthetic, of four kinds: steady, drifting, crawled, looping. The

@@ -19,25 +19,23 @@ from fedbandits.common.streams import (
     words_at,
 )
 
-from .base import Check, RoundKey, Seeded, check_sizes
-
-static = {"static": True}
+from .base import Check, RoundKey, Seeded, Sized, check_sizes, static
 
 _COMPARED = 64
 
 
 def _words(seed: Array, t: Array, shape: tuple[int, int]) -> Array:
-    """The random words of round t, a function of (seed, round, row, column)."""
+    """Return the random words of round t, a function of (seed, round, row, column)."""
     return words(round_key(LOSSES, seed, t), shape)
 
 
 def _coins(drawn: Array, means: Array) -> Array:
-    """Independent Bernoulli losses; means 0 and 1 are exact, since 0 < u < 1."""
+    """Return independent Bernoulli losses; means 0 and 1 are exact, since 0 < u < 1."""
     return (as_uniforms(drawn) < means).astype("float32")
 
 
 def _smallest(drawn: Array, count: int) -> Array:
-    """Whether each word is among the `count` smallest, of equal ones the first: `[N]`."""
+    """Return whether each word is among the `count` smallest, of equal ones the first: `[N]`."""
     import jax.numpy as jnp
 
     agents = drawn.shape[0]
@@ -50,7 +48,7 @@ def _smallest(drawn: Array, count: int) -> Array:
 
 
 def _last_of_smallest(drawn: Array, count: int) -> tuple[Array, Array]:
-    """The largest of the `count` smallest words, and the last place where it is among them."""
+    """Return the largest of the `count` smallest words, and its last place among them."""
     import jax.numpy as jnp
 
     # Words alone are sorted several times faster than words with their places.
@@ -61,12 +59,12 @@ def _last_of_smallest(drawn: Array, count: int) -> tuple[Array, Array]:
 
 
 def _up_to(word: Array, place: Array, largest: Array, last: Array) -> Array:
-    """Whether the words in these places are among the smallest, of which those are the last."""
+    """Return whether words at these places are among the smallest, given the last of those."""
     return (word < largest) | (word == largest) & (place <= last)
 
 
 def paper_means(arms: int) -> np.ndarray[Any, Any]:
-    """μ_i = (i - 1)/(K - 1) for i = 1, ..., K.
+    """Return μ_i = (i - 1)/(K - 1) for i = 1, ..., K.
 
     Example:
         >>> paper_means(3)
@@ -75,7 +73,8 @@ def paper_means(arms: int) -> np.ndarray[Any, Any]:
     return np.linspace(0, 1, arms, dtype=np.float32)
 
 
-class Coins(Seeded):
+@dataclass(frozen=True, eq=False, repr=False)
+class Coins(Sized, Seeded):
     """Losses that are 0 or 1, drawn by a seed."""
 
     binary = True
@@ -86,7 +85,7 @@ class Coins(Seeded):
         return "never"
 
     def coins(self, t: Array, means: Array) -> Array:
-        """The coins of round t, independent, with these means: `[N, K]`."""
+        """Return the coins of round t, independent, with these means: `[N, K]`."""
         return _coins(_words(self.seed, t, (self.agents, self.arms)), means)
 
 
@@ -94,9 +93,6 @@ class Coins(Seeded):
 class Bernoulli(Coins):
     """Independent coins with a mean per agent and arm."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     means: Array
     """`[N, K]`, or `[1, K]` where they are the same for every agent."""
     seed: Array
@@ -104,7 +100,7 @@ class Bernoulli(Coins):
     pointwise = True
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
+        """Return ℓ_t^v(i) ~ Bernoulli(means[v, i]), `[N, K]`."""
         import jax
 
         check_count((self.agents, self.half_of_arms))
@@ -113,15 +109,15 @@ class Bernoulli(Coins):
         return _coins(self._words(self.key_of(t), agent, arm), self.means)
 
     def key_of(self, t: Array) -> RoundKey:
-        """Of the coins of round t."""
+        """Return the key of round t."""
         return round_key(LOSSES, self.seed, t)
 
     def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
-        """The same coins, number by number."""
+        """Return the same coins, number by number."""
         return _coins(self._words(key, agent, arm), self._mean(agent, arm))
 
     def two_losses_with(self, key: RoundKey, agent: Array, arm: Array) -> tuple[Array, Array]:
-        """The same coins, with one hash for two of them."""
+        """Return the same coins, with one hash for two of them."""
         first, second = two_words_at((key[0], key[1]), self._place(agent, arm))
         other = (arm + self.half_of_arms).clip(max=self.arms - 1)
         return _coins(first, self._mean(agent, arm)), _coins(second, self._mean(agent, other))
@@ -130,7 +126,7 @@ class Bernoulli(Coins):
         return agent.astype("uint32") * np.uint32(self.half_of_arms) + arm.astype("uint32")
 
     def _words(self, key: RoundKey, agent: Array, arm: Array) -> Array:
-        """One of a hash's two words is for an arm of the first half, one for its like in the other.
+        """Return a word of each hash: the first word for the first half of the arms.
 
         Both are then had for the price of one, where all losses are only added up.
         """
@@ -149,9 +145,6 @@ class Bernoulli(Coins):
 class ActivatedBernoulli(Coins):
     """A new random subset of agents sees losses in every round."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     active: int = field(metadata=static)
     means: Array
     """`[K]`"""
@@ -160,7 +153,7 @@ class ActivatedBernoulli(Coins):
     pointwise = True
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(i) ~ Bernoulli(means[i]) for v in U_t, else 0: `[N, K]`."""
+        """Return ℓ_t^v(i) ~ Bernoulli(means[i]) for v in U_t, else 0: `[N, K]`."""
         import jax.numpy as jnp
 
         drawn = _words(self.seed, t, (self.agents, self.arms + 1))
@@ -169,7 +162,7 @@ class ActivatedBernoulli(Coins):
         return jnp.where(active[:, None], _coins(drawn[:, 1:], self.means), 0.0)
 
     def key_of(self, t: Array) -> RoundKey:
-        """Of the coins of round t, and the last of the agents who see losses."""
+        """Return the key of round t, and the last of the agents that see losses."""
         import jax.numpy as jnp
 
         key = round_key(LOSSES, self.seed, t)
@@ -177,7 +170,7 @@ class ActivatedBernoulli(Coins):
         return (*key, *_last_of_smallest(drawn, self.active))
 
     def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
-        """The same coins, number by number."""
+        """Return the same coins, number by number."""
         import jax.numpy as jnp
 
         first, second, largest, last = key
@@ -194,9 +187,6 @@ class ActivatedBernoulli(Coins):
 class Switching(Coins):
     """The best arm changes between equal parts of the horizon."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     best_arms: Array
     """The best arm of each part, `[parts]`."""
     best: Array
@@ -206,17 +196,17 @@ class Switching(Coins):
     pointwise = True
 
     def losses(self, t: Array) -> Array:
-        """Bernoulli losses, of mean `best` for the part's best arm and `other` else: `[N, K]`."""
+        """Return Bernoulli losses, of mean `best` for the part's best arm, else `other`."""
         import jax.numpy as jnp
 
         return self.coins(t, self._means(jnp.arange(self.arms), self._best_arm(t)))
 
     def key_of(self, t: Array) -> RoundKey:
-        """Of the coins of round t, and its best arm."""
+        """Return the key of round t, and its best arm."""
         return (*round_key(LOSSES, self.seed, t), self._best_arm(t))
 
     def loss_with(self, key: RoundKey, agent: Array, arm: Array) -> Array:
-        """The same coins, number by number."""
+        """Return the same coins, number by number."""
         first, second, best = key
         place = agent.astype("uint32") * np.uint32(self.arms) + arm.astype("uint32")
         return _coins(words_at((first, second), place), self._means(arm, best))
@@ -230,7 +220,7 @@ class Switching(Coins):
         import jax.numpy as jnp
 
         parts = self.best_arms.shape[0]
-        # Equal parts, the first few one round longer where T is no multiple of them.
+        # Equal parts; the first few are one round longer if T is not a multiple of them.
         length, extra = divmod(self.horizon, parts)
         wide = extra * (length + 1)
         part = jnp.where(
@@ -239,7 +229,6 @@ class Switching(Coins):
         return jnp.asarray(self.best_arms)[part]
 
 
-@checks.explained
 def activated_bernoulli(
     agents: int,
     arms: int,
@@ -249,7 +238,7 @@ def activated_bernoulli(
     means: Any = None,
     seed: int = 0,
 ) -> ActivatedBernoulli:
-    """The paper's synthetic problem: in each round a random half of the agents sees losses.
+    """Make the paper's synthetic problem: in each round a random half of the agents sees losses.
 
     For v in U_t, ℓ_t^v(i) ~ Bernoulli(μ_i) with μ_i = (i - 1)/(K - 1); for all others the loss is
     0. U_t is drawn without replacement.
@@ -275,7 +264,6 @@ def activated_bernoulli(
     )
 
 
-@checks.explained
 def fixed_activation(
     agents: int,
     arms: int,
@@ -285,7 +273,7 @@ def fixed_activation(
     means: Any = None,
     seed: int = 0,
 ) -> Bernoulli:
-    """Only a fixed subset of the agents ever sees losses; all others always see 0.
+    """Make Bernoulli losses for a fixed subset of the agents; all others always see 0.
 
     Args:
         agents: N.
@@ -321,9 +309,8 @@ def fixed_activation(
     return bernoulli(mask * _means(means, arms), horizon, seed=seed)
 
 
-@checks.explained
 def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int = 0) -> Bernoulli:
-    """Independent Bernoulli losses with given means.
+    """Make independent Bernoulli losses with given means.
 
     Args:
         means: mean losses per agent and arm, `[N, K]`; or `[K]`, the same for all `agents`.
@@ -353,7 +340,6 @@ def bernoulli(means: Any, horizon: int, *, agents: int | None = None, seed: int 
     )
 
 
-@checks.explained
 def switching(
     agents: int,
     arms: int,
@@ -364,7 +350,7 @@ def switching(
     other: float = 0.5,
     seed: int = 0,
 ) -> Switching:
-    """The best arm changes: the horizon has `parts` equal parts, each with another best arm.
+    """Change the best arm: the horizon has `parts` equal parts, each with another best arm.
 
     Losses are Bernoulli, of mean `best` for the best arm of the part and `other` for the rest, the
     same for every agent.

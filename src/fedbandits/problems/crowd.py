@@ -1,4 +1,4 @@
-"""A crowd that congests an arm: it costs more, the more agents played it in the round before."""
+"""Congestion: an arm costs more, the more agents played it in the last round."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ class Crowded(Watching):
     strength: float
 
     def memory(self) -> Array:
-        """The share of agents that played each arm in the last round, `[K]`: none."""
+        """Return the share of agents that played each arm in the last round, `[K]`: none."""
         return np.zeros(self.arms)
 
     def losses_given(self, t: Array, memory: Array) -> Array:
-        """ℓ + (1 - ℓ) · strength · share, `[N, K]`."""
+        """Return ℓ + (1 - ℓ) · strength · share, `[N, K]`."""
         return raised(self.problem.losses(t), self.strength * memory)
 
     def watch(self, memory: Array, action: Array, t: Array) -> Array:  # noqa: ARG002
-        """The share of agents that played each arm."""
+        """Return the share of agents that played each arm."""
         import jax.numpy as jnp
 
         return (action == jnp.arange(self.arms)[:, None]).sum(axis=1) / self.agents
 
 
-@checks.explained
 def crowded(problem: Problem, *, strength: float = 1.0) -> Crowded:
-    """A crowd congests an arm: it costs more, the more agents played it in the last round.
+    """Make an arm cost more, the more agents played it in the last round.
 
     ℓ_t^v(i) = ℓ + (1 - ℓ) · strength · share, ℓ being the loss of the problem inside and `share`
-    that of the agents who played arm i in round t - 1. See `fb.problems.Adaptive` for what regret
-    is then.
+    that of the agents who played arm i in round t - 1. See `fb.problems.Adaptive` for the
+    definition of regret.
 
     Args:
         problem: the losses as they would be in an empty place; made by JAX.

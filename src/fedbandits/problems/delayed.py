@@ -10,26 +10,21 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import check_sizes
+from .base import check_sizes, static
 from .coins import Coins
-
-static = {"static": True}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DelayedExperts(Coins):
     """Fair coins, the same for all agents of a cluster and for all rounds of a block."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     cluster: int = field(metadata=static)
     length: Array
     """Rounds in a block."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v = ℓ'_b with b = ⌈t/block⌉ for v < cluster, else 0: `[N, K]`."""
+        """Return ℓ_t^v = ℓ'_b with b = ⌈t/block⌉ for v < cluster, else 0: `[N, K]`."""
         import jax.numpy as jnp
 
         drawn = words(round_key(LOSSES, self.seed, (t - 1) // self.length + 1), (1, self.arms))
@@ -37,15 +32,14 @@ class DelayedExperts(Coins):
         return jnp.where(jnp.arange(self.agents)[:, None] < self.cluster, coins, 0.0)
 
 
-@checks.explained
 def delayed_experts(
     agents: int, arms: int, horizon: int, *, cluster: int, block: int, seed: int = 0
 ) -> DelayedExperts:
-    """The losses behind Theorem 1: fair coins seen by the first agents alone, repeated in blocks.
+    """Make the losses of Theorem 1: fair coins that only the first agents see, in blocks.
 
     ℓ_t^v = ℓ'_{⌈t/block⌉} for v = 0, ..., cluster - 1 and 0 for everyone else. With blocks of
     Δ + 1 rounds an agent Δ hops away hears of a block when it is over: whatever the algorithm, its
-    expected regret is `fb.bounds.delayed_experts_regret`.
+    expected regret is `fedbandits.theory.bounds.delayed_experts_regret`.
 
     Args:
         agents: N.

@@ -1,8 +1,8 @@
-"""Means that drift: no round has a change, and yet the best arm does not stay."""
+"""Means that drift: the best arm changes without an abrupt change."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,34 +13,28 @@ from .base import check_sizes
 from .coins import Coins
 from .heterogeneous import disagreement
 
-static = {"static": True}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Drifting(Coins):
-    """Coins whose means go up and down, each arm's a little after another's."""
+    """Coins whose means go up and down, with a phase for each arm."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     phases: Array
     """When each arm is the best, as a part of a cycle, `[K]`."""
     cycles: Array
     """In the whole horizon."""
     swing: Array
     apart: Array
-    """What is added to the means for each agent, `[N, K]`; `[1, 1]` where agents see the same."""
+    """The offset of each agent's means, `[N, K]`; `[1, 1]` if agents see the same."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """Bernoulli(1/2 - swing cos(2π(cycles (t - 1)/T - phases[i])) + apart[v, i]), `[N, K]`."""
+        """Return Bernoulli(1/2 - swing cos(2π(cycles (t-1)/T - phases[i])) + apart[v, i])."""
         import jax.numpy as jnp
 
         where = self.cycles * ((t - 1) / self.horizon) - self.phases
         return self.coins(t, 0.5 - self.swing * jnp.cos(2 * jnp.pi * where) + self.apart)
 
 
-@checks.explained
 def drifting(
     agents: int,
     arms: int,
@@ -51,7 +45,7 @@ def drifting(
     spread: float = 0.0,
     seed: int = 0,
 ) -> Drifting:
-    """Every mean goes slowly up and down around 1/2, so that each arm is the best in its time.
+    """Move every mean slowly up and down around 1/2, so that each arm is best at its time.
 
     Losses are Bernoulli, on average over agents of mean 1/2 - swing · cos(2π(cycles (t - 1)/T -
     i/K)) for the arm at place i of an order that the seed draws.
@@ -60,11 +54,9 @@ def drifting(
         agents: N.
         arms: K.
         horizon: T.
-        cycles: how often each arm is the best in the whole horizon; 1/K is about one
-            change.
-        swing: how far a mean goes from 1/2, at most 1/2.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        cycles: number of times that each arm is best in the horizon; 1/K is about one change.
+        swing: the largest distance of a mean from 1/2, at most 1/2.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the order, the disagreement and the losses.
 
     Example:

@@ -1,4 +1,4 @@
-"""An adversary who hits the arm that most agents played in the round before."""
+"""An adversary that raises the loss of the arm that most agents played in the last round."""
 
 from __future__ import annotations
 
@@ -20,34 +20,33 @@ class HitFavourite(Watching):
     strength: float
 
     def memory(self) -> Array:
-        """The favourite of the last round; -1 before round 1."""
+        """Return the favourite of the last round; -1 before round 1."""
         return np.int32(-1)
 
     def losses_given(self, t: Array, memory: Array) -> Array:
-        """ℓ + (1 - ℓ) · strength for the favourite, ℓ for the others: `[N, K]`."""
+        """Return ℓ + (1 - ℓ) · strength for the favourite, ℓ for the others: `[N, K]`."""
         import jax.numpy as jnp
 
         hit = jnp.arange(self.arms) == memory
         return raised(self.problem.losses(t), self.strength * hit)
 
     def watch(self, memory: Array, action: Array, t: Array) -> Array:  # noqa: ARG002
-        """The arm that most agents played, of equals the first."""
+        """Return the arm that most agents played, of equals the first."""
         import jax.numpy as jnp
 
         counts = (action == jnp.arange(self.arms)[:, None]).sum(axis=1)
         return counts.argmax().astype("int32")
 
 
-@checks.explained
 def hit_favourite(problem: Problem, *, strength: float = 1.0) -> HitFavourite:
-    """The arm that most agents played in the last round is hit: for everyone it costs more.
+    """Make the arm that most agents played in the last round cost more for all agents.
 
     ℓ_t^v(i) = ℓ + (1 - ℓ) · strength for the favourite i of round t - 1, of equals the first, and
     ℓ for the others, ℓ being the loss of the problem inside. With strength 1 the favourite costs 1.
-    In round 1 nobody is hit. See `fb.problems.Adaptive` for what regret is then.
+    In round 1 no arm is hit. See `fb.problems.Adaptive` for the definition of regret.
 
     Args:
-        problem: the losses as they would be if nobody watched; made by JAX.
+        problem: the losses of an oblivious adversary, made by JAX.
         strength: of the hit, in [0, 1].
 
     Example:

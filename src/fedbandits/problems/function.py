@@ -9,40 +9,33 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
 from fedbandits.common.describe import Fresh, array_hash
 
-from .base import Problem, check_shape, check_sizes
-
-static = {"static": True}
-
+from .base import Sized, check_shape, check_sizes, static
 
 _SAMPLED = 64
 """A function is known by a hash of its losses in this many rounds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TracedFunction(Problem):
+class TracedFunction(Sized):
     """A JAX-traceable function of the round."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     function: Fresh = field(metadata=static)
     constant: bool = field(default=False, metadata=static)  # type: ignore[misc]
 
     def losses(self, t: Array) -> Array:
-        """`function(t)`, `[N, K]`."""
+        """Return `function(t)`, `[N, K]`."""
         # A traceable function may treat t as an array, also where it is not traced.
         losses = self.function(np.int32(t) if self.traced and isinstance(t, int) else t)
         check_shape(np.shape(losses), self)
         return losses
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, the function's name, and a hash of its losses in rounds spread over the horizon.
+        """Return sizes, the function's name, and a hash of its losses in some rounds.
 
-        The hash tells functions of one name apart, for checkpoints; not if they differ only in
-        rounds between.
+        For checkpoints the hash distinguishes functions of one name, unless they differ only in
+        other rounds.
         """
         count = min(self.horizon, _SAMPLED)
         rounds = [1 + i * (self.horizon - 1) // max(count - 1, 1) for i in range(count)]
@@ -57,7 +50,6 @@ class HostFunction(TracedFunction):
     traced: ClassVar[bool] = False
 
 
-@checks.explained
 def from_function(
     function: Callable[[Array], Any],
     *,
@@ -67,7 +59,7 @@ def from_function(
     host: bool = False,
     constant: bool = False,
 ) -> TracedFunction:
-    """Losses computed by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
+    """Compute losses by `function(t)` for t = 1, ..., T, an array `[N, K]` in [0, 1].
 
     It must be a pure function of the round: the adversary is oblivious, and a run that is resumed
     asks for the same round again. After changing what the function depends on, make a new problem.
@@ -76,7 +68,7 @@ def from_function(
     be the same in all rounds: `fb.simulate` calls it twice to see whether it gives the same again,
     and refuses it if not, or if it does not use t at all. (What a function that you compiled with
     `jax.jit` yourself has kept cannot be seen.) A function on the host is asked for round 1 twice,
-    and refused if the answers differ, or if rounds 1, 2, T/2 and T are all the same.
+    and rejected if the answers differ, or if rounds 1, 2, T/2 and T are equal.
 
     Args:
         function: JAX-traceable (t is then a traced integer), or plain Python with `host=True`.

@@ -1,4 +1,4 @@
-"""Agents who disagree: each has other good arms, and only together is one arm the best."""
+"""Agents that disagree: each has its own good arms, and one arm is best on average."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .base import check_sizes
 from .coins import Bernoulli, bernoulli
 
 
-@checks.explained
 def heterogeneous(
     agents: int,
     arms: int,
@@ -22,10 +21,10 @@ def heterogeneous(
     spread: float = 0.4,
     seed: int = 0,
 ) -> Bernoulli:
-    """Bernoulli losses whose means differ from agent to agent; on average one arm is best.
+    """Make Bernoulli losses with different means for each agent; on average one arm is best.
 
     The means of an arm are 1/2 + d_v, with d_v drawn uniformly, centred over the agents and scaled
-    to at most `spread`; those of one arm, drawn by the seed, lie lower by `gap`. Averaged over
+    to at most `spread`; the means of one arm, drawn by the seed, are lower by `gap`. Averaged over
     agents it loses 1/2 - gap and every other arm 1/2.
 
     Args:
@@ -33,7 +32,7 @@ def heterogeneous(
         arms: K.
         horizon: T.
         gap: between the best arm and the others, averaged over agents.
-        spread: how far an agent's mean is from the average at most; spread + gap <= 1/2.
+        spread: the largest distance of an agent's mean from the average; spread + gap <= 1/2.
         seed: of the means and of the losses.
 
     Example:
@@ -56,7 +55,7 @@ def heterogeneous(
 def apart(
     rng: np.random.Generator, agents: int, arms: int, spread: float
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """d_v, uniform, centred over the agents and scaled to at most `spread`: `[N, K]`."""
+    """Return d_v, uniform, centred over the agents and scaled to at most `spread`: `[N, K]`."""
     drawn = rng.uniform(-1, 1, (agents, arms))
     drawn -= drawn.mean(axis=0)
     scaled: np.ndarray[Any, np.dtype[np.float64]] = spread * drawn / np.abs(drawn).max()
@@ -66,13 +65,13 @@ def apart(
 def disagreement(
     rng: np.random.Generator, agents: int, arms: int, spread: float, means: tuple[float, ...]
 ) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """What is added to means that are the same for all, `[N, K]`; `[1, 1]` where nothing is.
+    """Return what agents add to common means, `[N, K]`; `[1, 1]` if they add nothing.
 
     Args:
         rng: draws it.
         agents: N.
         arms: K.
-        spread: how far an agent's mean is from the average at most.
+        spread: the largest distance of an agent's mean from the average.
         means: the averages, all of which must stay in [0, 1].
     """
     checks.unit_interval(spread, "spread")

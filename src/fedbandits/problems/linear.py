@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,19 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.common.streams import LOSSES, as_uniforms, round_key, words
 
-from .base import Check, Seeded, check_sizes
-
-static = {"static": True}
+from .base import Check, Seeded, Sized, check_sizes
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Linear(Seeded):
+class Linear(Sized, Seeded):
     """ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, with parameters that differ between agents and change."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     vectors: Array
     """a_k = (1, x_k), `[K, d]`, with ‖x_k‖ <= 1."""
     common: Array
-    """How much of θ is μ, in [0, 1]."""
+    """The share of μ in θ, in [0, 1]."""
     mean: Array
     """μ, what all agents have in common in all rounds, `[d - 1]`, ‖μ‖ = 1."""
     own: Array
@@ -51,7 +46,7 @@ class Linear(Seeded):
         return self.vectors
 
     def parameters(self, t: Array) -> Array:
-        """θ_t^v = (1/2, w_t^v / 2), `[N, d]`."""
+        """Return θ_t^v = (1/2, w_t^v / 2), `[N, d]`."""
         import jax.numpy as jnp
 
         features = self.mean.shape[0]
@@ -64,14 +59,13 @@ class Linear(Seeded):
         return jnp.concatenate([half, w / 2], axis=1)
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, `[N, K]`."""
+        """Return ℓ_t^v(k) = ⟨a_k, θ_t^v⟩, `[N, K]`."""
         import jax.numpy as jnp
 
         exact = jnp.matmul(self.parameters(t), jnp.asarray(self.vectors).T, precision="highest")
         return jnp.clip(exact, 0.0, 1.0)  # rounding alone could leave [0, 1]
 
 
-@checks.explained
 def linear(
     agents: int,
     arms: int,
@@ -83,7 +77,7 @@ def linear(
     period: float = 100.0,
     seed: int = 0,
 ) -> Linear:
-    """Losses linear in the arms: ℓ_t^v(k) = ⟨a_k, θ_t^v⟩ with a_k and θ_t^v in R^d.
+    """Make losses that are linear in the arms: ℓ_t^v(k) = ⟨a_k, θ_t^v⟩ with a_k and θ_t^v in R^d.
 
     a_k = (1, x_k) and θ_t^v = (1/2, w_t^v / 2), so that ℓ_t^v(k) = 1/2 + ⟨x_k, w_t^v⟩ / 2 is in
     [0, 1] and linear, the constant coordinate counting as one of the d. With c = `common`,
@@ -112,9 +106,8 @@ def linear(
     """
     agents, arms, horizon = check_sizes(agents, arms, horizon)
     checks.unit_interval(common, "common")
-    if not 0 < checks.number(period, "period") < math.inf:
-        raise ValueError(f"period must be a finite number of rounds above 0, not {period}")
-    # Streams of their own: the same μ, h and g whatever K is.
+    checks.within(period, "period", "(0, inf)")
+    # Separate streams: μ, h and g do not depend on K.
     for_arms, for_losses = (np.random.default_rng([checks.seed32(seed), i]) for i in range(2))
     if features is None:
         d = 5 if dimension is None else dimension
@@ -150,7 +143,7 @@ def _unit(x: Floats) -> Floats:
 
 
 def _features(features: Any, arms: int, dimension: int | None) -> Floats:
-    """Features given by hand, in the unit ball."""
+    """Return given features, scaled to the unit ball."""
     x = np.asarray(features, np.float64)
     if x.ndim != 2 or x.shape[0] != arms or x.shape[1] == 0:
         raise ValueError(f"features has shape {x.shape}; expected (arms, d - 1) = ({arms}, d - 1)")

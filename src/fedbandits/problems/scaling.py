@@ -11,8 +11,7 @@ import numpy as np
 from fedbandits.arrays import Array
 from fedbandits.common import checks
 
-from .base import Check, Problem
-from .inside import Inside, static
+from .base import Check, Inside, Problem, static
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,12 +24,12 @@ class Scaled(Inside):
 
     @property
     def traced(self) -> bool:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.traced
 
     @property
     def constant(self) -> bool:  # type: ignore[override]
-        """As the problem inside."""
+        """That of the inner problem."""
         return self.problem.constant
 
     @property
@@ -48,7 +47,7 @@ class Scaled(Inside):
         return 1.0 - fraction if self.rewards else fraction
 
     def out_of_range(self, loss: float) -> str:
-        """In the units of the problem inside."""
+        """Return the end of the error, in the units of the inner problem."""
         fraction = 1 - loss if self.rewards else loss
         value = self.low + fraction * (self.high - self.low)
         return (
@@ -57,7 +56,7 @@ class Scaled(Inside):
         )
 
     def losses(self, t: Array) -> Array:
-        """(value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
+        """Return (value - low)/(high - low), or one minus that for rewards: `[N, K]`."""
         values = self.problem.losses(t)
         if self.traced:  # limits are traced then; a NumPy array could not be scaled by them
             import jax.numpy as jnp
@@ -66,11 +65,11 @@ class Scaled(Inside):
         return self._scale(values)
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
-        """Rounds `first` to `last`, `[C, N, K]`."""
+        """Return rounds `first` to `last`, `[C, N, K]`."""
         return np.asarray(self._scale(self.problem.block(first, last)))
 
     def describe(self) -> dict[str, Any]:
-        """The problem inside and the range."""
+        """Return the description of the inner problem, and the range."""
         return {
             "name": "scaled",
             "problem": self.problem.describe(),
@@ -80,9 +79,8 @@ class Scaled(Inside):
         }
 
 
-@checks.explained
 def scaled(problem: Problem, low: float, high: float, *, rewards: bool = False) -> Scaled:
-    """A problem whose values are in [low, high], or are rewards, as losses in [0, 1].
+    """Scale values in [low, high], or rewards, to losses in [0, 1].
 
     Regret is then in units of high - low. Values outside [low, high] are refused like losses
     outside [0, 1]. A table takes its range itself: `from_table(..., low=, high=)`.

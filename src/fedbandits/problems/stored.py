@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.arrays import Array
-from fedbandits.common import checks
 
 from .base import Check, Problem, check_sizes
 
@@ -35,17 +34,17 @@ class Stored(Problem):
         return "before"
 
     def losses(self, t: Array) -> Array:
-        """Row t - 1 of the tensor, `[N, K]`."""
+        """Return row t - 1 of the tensor, `[N, K]`."""
         if not 1 <= t <= self.horizon:
             raise ValueError(f"rounds are 1 to {self.horizon}, not {t}")
         return self.tensor[t - 1]
 
     def block(self, first: int, last: int) -> np.ndarray[Any, Any]:
-        """Rows first - 1 to last - 1, `[C, N, K]`."""
+        """Return rows first - 1 to last - 1, `[C, N, K]`."""
         return np.asarray(self.tensor[first - 1 : last])
 
     def describe(self) -> dict[str, Any]:
-        """Sizes, names and a hash of the losses themselves."""
+        """Return sizes, names and a hash of the losses."""
         import hashlib
 
         digest = hashlib.sha256(self.tensor.dtype.str.encode())
@@ -64,9 +63,8 @@ class Stored(Problem):
         return description
 
 
-@checks.explained
 def from_tensor(tensor: npt.ArrayLike | str | Path) -> Stored:
-    """Losses from an array by round, agent and arm, or from a `.npy` file of one.
+    """Read losses from an array by round, agent and arm, or from a `.npy` file of one.
 
     A file, or a NumPy memory map, is read block by block and never whole. Losses outside [0, 1] or
     NaN are refused before a run starts, naming round, agent and arm.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,34 +13,28 @@ from .base import check_sizes
 from .coins import Coins
 from .heterogeneous import disagreement
 
-static = {"static": True}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stretches(Coins):
     """Coins whose means stay the same over stretches of rounds."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     starts: Array
     """The first round of each stretch, ascending, `[S]`; that of the first is 1."""
     means: Array
     """Averaged over agents, `[S, K]`."""
     apart: Array
-    """What is added to them for each agent, `[N, K]`; `[1, 1]` where agents see the same."""
+    """The offset of each agent's means, `[N, K]`; `[1, 1]` if agents see the same."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """ℓ_t^v(i) ~ Bernoulli(means[s, i] + apart[v, i]), s being the stretch of t: `[N, K]`."""
+        """Return ℓ_t^v(i) ~ Bernoulli(means[s, i] + apart[v, i]), s the stretch of t: `[N, K]`."""
         import jax.numpy as jnp
 
-        # Counted, not searched for: on an accelerator a search is a loop of its own.
+        # Counted, since on an accelerator a search is a separate loop.
         stretch = (t >= jnp.asarray(self.starts)).sum() - 1
         return self.coins(t, jnp.asarray(self.means)[stretch] + self.apart)
 
 
-@checks.explained
 def switching_at_random(
     agents: int,
     arms: int,
@@ -52,7 +46,7 @@ def switching_at_random(
     spread: float = 0.0,
     seed: int = 0,
 ) -> Stretches:
-    """The best arm changes at rounds drawn by the seed, each time to another arm.
+    """Change the best arm at rounds drawn by the seed, each time to another arm.
 
     Losses are Bernoulli, on average over agents of mean `best` for the best arm and `other` for
     the rest.
@@ -61,11 +55,10 @@ def switching_at_random(
         agents: N.
         arms: K.
         horizon: T.
-        changes: how often; at most T - 1.
+        changes: number of changes, at most T - 1.
         best: the mean of the best arm.
         other: that of all others.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the times, the arms, the disagreement and the losses.
 
     Example:
@@ -90,7 +83,6 @@ def switching_at_random(
     return Stretches(agents, arms, horizon, starts, means, apart, np.uint32(seed))
 
 
-@checks.explained
 def newcomer(
     agents: int,
     arms: int,
@@ -103,9 +95,9 @@ def newcomer(
     spread: float = 0.0,
     seed: int = 0,
 ) -> Stretches:
-    """One arm is the best until another, so far like all the rest, becomes better still.
+    """Keep one arm the best until another, so far like all the rest, becomes better.
 
-    Nothing gets worse: who has settled on the best arm hears of the newcomer only by trying it.
+    Nothing gets worse: agents that play the best arm detect the newcomer only by trying it.
 
     Args:
         agents: N.
@@ -115,8 +107,7 @@ def newcomer(
         best: the mean of the best arm before, which it keeps.
         better: that of the newcomer from then on.
         other: that of the newcomer before, and of all others.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the two arms, the disagreement and the losses.
 
     Example:

@@ -16,9 +16,8 @@ from .base import Problem, check_sizes
 from .scaling import scaled
 from .stored import Stored
 from .table_gaps import Gaps, fill_gaps, policy_of
-from .table_labels import Columns, Labels, choose_columns
-from .table_source import Source, read_table
-from .table_times import Rounds, rounds_of
+from .table_source import Columns, Labels, TableSource, choose_columns, read_table
+from .table_times import TableRounds, rounds_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +38,7 @@ class Table(Stored):
         return self.labels.cell(t, v, i)
 
     def out_of_range(self, loss: float) -> str:
-        """The end of the error about a loss outside [0, 1]: its value and the fix."""
+        """Return the end of the error about a loss outside [0, 1]: its value and the fix."""
         return (
             f"{loss:g}, not in [0, 1]. For another range give low and high to from_table; for "
             f"rewards say columns={{'reward': {self.labels.columns.value!r}}} too"
@@ -51,7 +50,6 @@ class Table(Stored):
         return super().describe() | {"name": "from_table"} | filled
 
 
-@checks.explained
 def from_table(
     table: pd.DataFrame | str | Path,
     *,
@@ -64,7 +62,7 @@ def from_table(
     arms: Sequence[Hashable] | None = None,
     clock: Literal["utc", "local"] = "utc",
 ) -> Problem:
-    """Losses or rewards from a long table: a row for each time, agent and arm.
+    """Read losses or rewards from a long table: a row for each time, agent and arm.
 
     Rounds are the distinct times in order; times are numbers or ISO dates. Results store the dates
     in the coordinate `date`. Agents and arms are numbered in the order given, else sorted; results
@@ -123,8 +121,7 @@ def from_table(
     tensor.ravel()[places[rows]] = values[rows]
     if policy is not None and gaps.count:
         tensor = fill_gaps(tensor, policy, labels)
-        # Level 3 skips `checks.explained`: the warning is about the line that calls from_table.
-        warnings.warn(gaps.warning(policy), stacklevel=3)
+        warnings.warn(gaps.warning(policy), stacklevel=2)
     problem = Table(
         *sizes,
         tensor=tensor,
@@ -146,7 +143,10 @@ def _sizes(labels: Labels) -> str:
 
 
 def _by_clock(
-    rounds: Rounds, v: np.ndarray[Any, Any], i: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]
+    rounds: TableRounds,
+    v: np.ndarray[Any, Any],
+    i: np.ndarray[Any, Any],
+    rows: np.ndarray[Any, Any],
 ) -> tuple[int, float] | None:
     """Return the rounds and the share of empty cells if times were compared by local clocks."""
     if rounds.by_clock is None:
@@ -156,7 +156,7 @@ def _by_clock(
     return sizes[0], 1 - len(np.unique(places)) / np.prod(sizes, dtype=float)
 
 
-def _values(source: Source, columns: Columns) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _values(source: TableSource, columns: Columns) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the losses or rewards, NaN where empty; reject values that are not numbers."""
     import pandas as pd
 
@@ -175,13 +175,13 @@ def _values(source: Source, columns: Columns) -> np.ndarray[Any, np.dtype[np.flo
     return values
 
 
-def _cell(source: Source, columns: Columns, row: int) -> str:
+def _cell(source: TableSource, columns: Columns, row: int) -> str:
     """Return the time, agent and arm of a row."""
     return columns.place(*(source.frame[name].iloc[row] for name in columns[:3]))
 
 
 def _numbered(
-    source: Source, name: str, what: str, order: Sequence[Hashable] | None
+    source: TableSource, name: str, what: str, order: Sequence[Hashable] | None
 ) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
     """Return the number of each row's label, and the labels in order."""
     import pandas as pd
@@ -210,7 +210,7 @@ def _numbered(
 
 
 def _refuse_duplicates(
-    places: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], source: Source, columns: Columns
+    places: np.ndarray[Any, Any], rows: np.ndarray[Any, Any], source: TableSource, columns: Columns
 ) -> None:
     import pandas as pd
 

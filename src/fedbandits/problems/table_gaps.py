@@ -10,7 +10,7 @@ import numpy as np
 
 from fedbandits.common import checks
 
-from .table_labels import Labels
+from .table_source import Labels
 
 POLICIES = ("mean", "carry")
 

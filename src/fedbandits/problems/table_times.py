@@ -16,7 +16,7 @@ _OFFSET = r"(?:Z|[+-]\d\d(?::?\d\d)?)$"
 """An offset from UTC at the end of an ISO time of day."""
 
 
-class Rounds(NamedTuple):
+class TableRounds(NamedTuple):
     """The rounds of a table.
 
     Attributes:
@@ -33,8 +33,8 @@ class Rounds(NamedTuple):
     by_clock: np.ndarray[Any, Any] | None
 
 
-def rounds_of(column: pd.Series[Any], clock: str) -> Rounds:
-    """Number the distinct times of a column.
+def rounds_of(column: pd.Series[Any], clock: str) -> TableRounds:
+    """Assign numbers to the distinct times of a column.
 
     Args:
         column: numbers, dates, or texts that are ISO dates.
@@ -63,7 +63,7 @@ def rounds_of(column: pd.Series[Any], clock: str) -> Rounds:
         if clock == "utc" and not local.equals(instants):
             by_clock = pd.factorize(local)[0][seen]
     _, first = np.unique(order, return_index=True)
-    return Rounds(order[seen], labels.iloc[first], dates, by_clock)
+    return TableRounds(order[seen], labels.iloc[first], dates, by_clock)
 
 
 def _in_nanoseconds(moments: Any, name: Hashable) -> np.ndarray[Any, Any]:

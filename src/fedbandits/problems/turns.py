@@ -1,8 +1,8 @@
-"""A few arms take turns at being the best: who comes back was the best before."""
+"""A few arms that are best in turn."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,16 +13,11 @@ from .base import check_sizes
 from .coins import Coins
 from .heterogeneous import disagreement
 
-static = {"static": True}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TakingTurns(Coins):
-    """Coins, the best arm of which is another of a few every so many rounds."""
+    """Coins with a few arms that are best in turn, for a fixed number of rounds each."""
 
-    agents: int = field(metadata=static)
-    arms: int = field(metadata=static)
-    horizon: int = field(metadata=static)
     order: Array
     """The arms that take turns, `[C]`."""
     period: Array
@@ -30,11 +25,11 @@ class TakingTurns(Coins):
     best: Array
     other: Array
     apart: Array
-    """What is added to the means for each agent, `[N, K]`; `[1, 1]` where agents see the same."""
+    """The offset of each agent's means, `[N, K]`; `[1, 1]` if agents see the same."""
     seed: Array
 
     def losses(self, t: Array) -> Array:
-        """Bernoulli losses, of mean `best` for the arm whose turn it is, else `other`: `[N, K]`."""
+        """Return Bernoulli losses with mean `best` for the arm in turn, else `other`: `[N, K]`."""
         import jax.numpy as jnp
 
         turn = (t - 1) // self.period % len(self.order)
@@ -42,7 +37,6 @@ class TakingTurns(Coins):
         return self.coins(t, jnp.where(now, self.best, self.other) + self.apart)
 
 
-@checks.explained
 def taking_turns(
     agents: int,
     arms: int,
@@ -55,7 +49,7 @@ def taking_turns(
     spread: float = 0.0,
     seed: int = 0,
 ) -> TakingTurns:
-    """Every `period` rounds another of a few arms is the best, in turn.
+    """Change the best arm every `period` rounds among a few arms, in turn.
 
     Losses are Bernoulli, on average over agents of mean `best` for the arm whose turn it is and
     `other` for the rest. (`switching` has all arms take turns, in equal parts of the horizon.)
@@ -68,8 +62,7 @@ def taking_turns(
         contestants: how many arms take turns, from 2 to K.
         best: the mean of the arm whose turn it is.
         other: that of all others.
-        spread: how far an agent's mean is from the average at most, as in `heterogeneous`; 0 is
-            none.
+        spread: the largest distance of an agent's mean from the average, as in `heterogeneous`.
         seed: of the arms, the disagreement and the losses.
 
     Example:

@@ -15,7 +15,7 @@ from fedbandits.common.describe import describe
 from fedbandits.common.statistics import band
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.theory import bounds
-from fedbandits.theory.theorems import Run, theorem_of, unproved
+from fedbandits.theory.theorems import RunFacts, theorem_of, unproved
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
@@ -44,7 +44,7 @@ def check_fixed(result: Result) -> None:
 
 
 def gossip_of(result: Result) -> Gossip:
-    """The gossip of a result: its own, or made anew from the configuration of a loaded one."""
+    """Return the gossip of a result: its own, or one made from its configuration."""
     if result.gossip is not None:
         return result.gossip
     network, rule = result.config["network"], result.config["gossip"]
@@ -65,7 +65,7 @@ def gossip_of(result: Result) -> Gossip:
 
 
 def network_of(result: Result) -> Network | None:
-    """The network of a result: its own, or made anew; None where a file does not hold enough."""
+    """Return the network of a result: its own, or one made from its configuration, or None."""
     if result.gossip is not None:
         return result.gossip.network
     try:
@@ -76,7 +76,7 @@ def network_of(result: Result) -> Network | None:
 
 
 def checked(result: Result, given: Gossip) -> Gossip:
-    """A gossip given for a result, refused if another one was simulated."""
+    """Return a gossip given for a result; reject another one than was simulated."""
     described = {
         "network": {"name": given.network.family, **describe(given.network.parameters)},
         "gossip": {"name": given.rule, **describe(given.parameters)},
@@ -96,7 +96,7 @@ def checked(result: Result, given: Gossip) -> Gossip:
 
 
 def _gossip(rule: Mapping[str, Any], graph: networks.Network) -> Gossip:
-    """The gossip of a description, which may hold that of another."""
+    """Return the gossip of a description, which may contain that of another."""
     inner = rule.get("gossip")
     given = graph if inner is None else _gossip(inner, graph)
     rest = {key: value for key, value in rule.items() if key != "gossip"}
@@ -129,14 +129,14 @@ class BoundsTable(pd.DataFrame):
 
 
 def amount(value: float) -> str:
-    """A number of any size, to read."""
+    """Return a number of any size as text."""
     if math.isnan(value):
         return "none"
     return f"{value:,.2f}" if value < 1e6 else f"{value:,.3g}"
 
 
 def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
-    """Measured regret, the lower bounds, and the upper bounds of this kind of algorithm at T.
+    """Return the measured regret, the lower bounds, and the upper bounds that apply at T.
 
     Returns:
         by name: `value`, and in `remark` what it holds for or why it says nothing.
@@ -172,13 +172,15 @@ def bounds_table(result: Result, matrix: Gossip) -> BoundsTable:
     return BoundsTable([*rows.values()], index=[*rows], columns=["value", "remark"])
 
 
-def _run(result: Result, matrix: Gossip) -> Run:
-    """A result as theorems see it."""
+def _run(result: Result, matrix: Gossip) -> RunFacts:
+    """Return the facts of a result that theorems depend on."""
     data = result.dataset
     horizon = int(data["time"][-1])
     config, epsilon = result.config, result.epsilon
     cost = 1.0 if epsilon is None else RandomisedResponse(epsilon).cost
-    return Run(matrix, data.sizes["arm"], horizon, config["algorithm"], cost, "liars" in config)
+    return RunFacts(
+        matrix, data.sizes["arm"], horizon, config["algorithm"], cost, "liars" in config
+    )
 
 
 def _measured(values: Any) -> tuple[float, str]:
@@ -190,7 +192,7 @@ def _measured(values: Any) -> tuple[float, str]:
 def bound_curves(
     result: Result, matrix: Gossip
 ) -> tuple[np.ndarray[Any, Any], dict[str, np.ndarray[Any, Any]]]:
-    """Theorem 1 and, where there is one, the upper bound, for horizons up to T.
+    """Return Theorem 1 and the upper bound, if there is one, for horizons up to T.
 
     Returns:
         horizons, and the curves by name.

@@ -32,7 +32,7 @@ class Communication(NamedTuple):
 def communication(
     gossip: Gossip | None, algorithm: AnyAlgorithm, sizes: Mapping[str, int]
 ) -> Communication:
-    """Messages and bytes per agent and round.
+    """Return messages and bytes per agent and round.
 
     Args:
         gossip: who sends to whom.
@@ -63,7 +63,7 @@ def communication(
 
 
 def _records(gossip: Gossip, hops: int) -> int:
-    """Records that cross an edge in a round of flooding, over all directed edges.
+    """Return the records that cross an edge in a round of flooding, over all directed edges.
 
     Every agent passes on to each neighbour, once, the records of all agents up to hops - 1 away.
     """

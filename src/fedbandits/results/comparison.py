@@ -30,7 +30,7 @@ def named(
     label: str | Sequence[str] | None = None,
     otherwise: Sequence[str] | None = None,
 ) -> dict[str, Result]:
-    """Results by names that tell them apart.
+    """Return results by distinct names.
 
     Args:
         results: one by one, or one mapping from names to results.
@@ -58,7 +58,7 @@ def named(
 
 
 def told_apart(results: Sequence[Result], otherwise: Sequence[str] | None = None) -> list[str]:
-    """The algorithms; where one appears twice, with as much of the configuration as differs.
+    """Return distinct names: the algorithm, and as much of the configuration as is needed.
 
     What the algorithm's parameters tell apart needs no word about the network, what the network
     does no word about the problem, and so on. Results that are alike in everything get a word of
@@ -98,7 +98,7 @@ def _kinds(parts: Iterable[list[str]]) -> int:
 
 
 def _configuration(result: Result) -> dict[str, str]:
-    """What was simulated, in words, in the order in which results are told apart."""
+    """Return the configuration in words, in the order in which names use it."""
     config = result.config
     config.pop("privacy", None)  # said already
     sections = {key: config.pop(key) or {} for key in ("algorithm", "network", "gossip", "problem")}
@@ -123,7 +123,7 @@ def _configuration(result: Result) -> dict[str, str]:
 
 
 def _unwrapped(problem: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a problem is called, and its other keys; of one inside another both have theirs."""
+    """Return the name of a problem, and its other keys with those of an inner problem."""
     keys = {key: value for key, value in problem.items() if key not in ("name", "problem")}
     if "problem" not in problem:
         return str(problem.get("name")), keys
@@ -132,12 +132,12 @@ def _unwrapped(problem: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _short(value: Any) -> str:
-    """A value of a configuration in few words."""
+    """Return a value of a configuration in few words."""
     return in_words(_shortened(value))
 
 
 def _shortened(value: Any) -> Any:
-    """As one would write it; hashes and numbers have their first digits, lists their first names.
+    """Return a short form: the first digits of hashes and numbers, the first names of lists.
 
     Constant rates are their values.
     """
@@ -175,11 +175,11 @@ class Comparison:
         return ", ".join(self.others)
 
     def band(self) -> Band:
-        """Mean difference over runs and its 95% interval, over time."""
+        """Return the mean difference over runs and its 95% interval, over time."""
         return band(self.difference)
 
     def summary(self) -> pd.DataFrame:
-        """The differences at T with their 95% intervals, a row for each of the others."""
+        """Return the differences at T with their 95% intervals, a row for each of the others."""
         import pandas as pd
 
         at_end = [np.atleast_1d(part.isel(time=-1)) for part in self.band()]
@@ -234,7 +234,7 @@ def compare(*results: Result | Mapping[str, Result]) -> Comparison:
 
 
 def _compared_with(data: xr.Dataset) -> str:
-    """What regret is against, in words."""
+    """Return what regret is against, in words."""
     against: str = data.attrs["against"]
     return f"the {against} best arm" if against in ("current", "final") else against
 

@@ -26,7 +26,7 @@ LOSSES_HELD = 2**22
 
 
 def best_sequences(losses: Rows, changes: int, times: Iterable[int]) -> np.ndarray[Any, Any]:
-    """The least loss of any sequence of arms with at most s changes, s = 0, ..., S.
+    """Return the least loss of any sequence of arms with at most s changes, s = 0, ..., S.
 
     With V_t(s, i) that of the best of them which ends in arm i,
 
@@ -66,7 +66,7 @@ def best_sequences(losses: Rows, changes: int, times: Iterable[int]) -> np.ndarr
 def best_of_parts(
     losses: Rows, parts: int, horizon: int, times: Iterable[int]
 ) -> np.ndarray[Any, Any]:
-    """The loss of playing, in each of S equal parts of the horizon, the arm best in it.
+    """Return the loss of playing the best arm of each of S equal parts of the horizon.
 
     Part p ends with round ⌊pT/S⌋: as equal as whole rounds allow. At a time within a part, that
     part's arm is the one best in it so far.
@@ -99,7 +99,7 @@ def best_of_parts(
 
 
 def given_sequence(changes: int | None, parts: int | None) -> dict[str, int]:
-    """Which of the two was given, looked at before anything is read: one, or none.
+    """Return the given one of the two; reject both.
 
     Example:
         >>> given_sequence(changes=3, parts=None)
@@ -115,7 +115,7 @@ def given_sequence(changes: int | None, parts: int | None) -> dict[str, int]:
 def compared_with(
     result: Result, changes: int | None, parts: int | None, problem: Problem | None
 ) -> tuple[xr.DataArray, str]:
-    """The cumulative loss of the best sequence at the recorded rounds, and its name in words."""
+    """Return the cumulative loss of the best sequence at the recorded rounds, and its name."""
     import xarray as xr
 
     data = result.dataset
@@ -136,7 +136,7 @@ def compared_with(
 
 
 def in_words(changes: int | None = None, parts: int | None = None) -> str:
-    """What regret against so many changes, or parts, is called.
+    """Return the name of a sequence with so many changes, or parts.
 
     Example:
         >>> in_words(changes=3), in_words(parts=4)
@@ -148,7 +148,7 @@ def in_words(changes: int | None = None, parts: int | None = None) -> str:
 
 
 def _losses(result: Result, problem: Problem | None) -> tuple[tuple[str, ...], Rows]:
-    """What was recorded or, if a problem is given, what it makes; along which other dimensions."""
+    """Return recorded losses, or those of a given problem, and their other dimensions."""
     data = result.dataset
     if problem is not None:
         return ("draw",) * ("draw" in data.dims), _again(result, problem)
@@ -164,7 +164,7 @@ def _losses(result: Result, problem: Problem | None) -> tuple[tuple[str, ...], R
 
 
 def _again(result: Result, problem: Problem) -> Iterator[np.ndarray[Any, Any]]:
-    """The mean losses of each round as the problem makes them, `[K]`, or `[K, draw]`.
+    """Yield the mean losses of each round as the problem makes them, `[K]`, or `[K, draw]`.
 
     Refuses, when all are made, a problem whose losses do not add up to those of the result.
     """

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedbandits.common.figures import save_figure
+from fedbandits.common.files import save_figure
 from fedbandits.privacy.response import guarantee, guarantees
 
 from .comparison import named
@@ -40,7 +40,7 @@ def plot(
     path: str | Path | None = None,
     dates: bool = True,
 ) -> Axes:
-    """Regret over time of several results in one figure, each with its 95% band.
+    """Draw the regret of several results over time, each with its 95% band.
 
     Or another picture of them, by `kind`; all but `regret` and `pareto` need what
     `fb.simulate(..., record="agents")` keeps:
@@ -87,7 +87,7 @@ def plot(
 
 
 def new_axes(width: float = 5.0, height: float = 3.1) -> Axes:
-    """Empty axes in the house style.
+    """Make empty axes in the common style.
 
     Args:
         width: of the figure, in inches.
@@ -104,7 +104,7 @@ def new_axes(width: float = 5.0, height: float = 3.1) -> Axes:
 def plot_regret(
     results: Mapping[str, Result], ax: Axes | None = None, *, dates: bool = True
 ) -> Axes:
-    """Regret over time, one line and 95% band per result.
+    """Draw regret over time, one line and 95% band per result.
 
     Args:
         results: by the name of the curve.
@@ -136,7 +136,7 @@ def plot_regret(
 
 
 def draw_band(ax: Axes, label: str, time: xr.DataArray, result: Result, variable: str) -> None:
-    """A variable over time, its mean and 95% band, after what the axes have already."""
+    """Draw the mean of a variable over time with its 95% band, in the next colour."""
     times_round, place = divmod(len(ax.lines), len(COLOURS))
     style, colour = STYLES[times_round % len(STYLES)], COLOURS[place]
     mean, low, high = result.band(variable)
@@ -146,7 +146,7 @@ def draw_band(ax: Axes, label: str, time: xr.DataArray, result: Result, variable
 
 
 def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
-    """The paper's lower and upper bound beside a regret curve, on a logarithmic axis."""
+    """Draw the paper's lower and upper bound next to a regret curve, on a logarithmic axis."""
     from .bounds_table import bound_curves, check_fixed, checked, gossip_of
 
     check_fixed(result)
@@ -160,7 +160,7 @@ def plot_bounds(result: Result, gossip: Gossip | None, ax: Axes) -> None:
 
 
 def short_rounds(ax: Axes) -> None:
-    """Rounds along x as 50k or 2M where the numbers would be long."""
+    """Write large rounds along x as 50k or 2M."""
     from matplotlib.ticker import EngFormatter
 
     if ax.get_xlim()[1] > LONGEST_IN_FULL:
@@ -168,7 +168,7 @@ def short_rounds(ax: Axes) -> None:
 
 
 def short_dates(ax: Axes) -> None:
-    """Few dates along x, each with all that it needs to be known by: a day has month and year."""
+    """Write few dates along x, each complete: a day has month and year."""
     from matplotlib import dates
 
     # Five of the widest have room side by side.
@@ -186,7 +186,7 @@ def short_dates(ax: Axes) -> None:
 
 
 def legend_below(ax: Axes, title: str | None = None) -> None:
-    """The legend under the x axis, where no curve can be, in as few rows as there is room for.
+    """Put the legend under the x axis, where no curve can be, in as few rows as possible.
 
     Call it when the curves and the label of the x axis are there. Axes alone in their figure stay
     as tall as they are, however long the legend: the figure grows.
@@ -256,7 +256,7 @@ def _break_lines(legend: Legend, room: float) -> None:
 
 
 def plain_log(ax: Axes, *, x: bool = True, y: bool = True) -> None:
-    """Log axes, both or one alone, labelled with plain numbers, not powers of ten."""
+    """Make both axes or one logarithmic, with plain numbers and not powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axes: list[Axis] = [axis for axis, wanted in ((ax.xaxis, x), (ax.yaxis, y)) if wanted]
@@ -270,20 +270,20 @@ def plain_log(ax: Axes, *, x: bool = True, y: bool = True) -> None:
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that axes belong to."""
+    """Return the figure of axes."""
     figure = ax.get_figure(root=True)
     assert figure is not None
     return figure
 
 
 def against(results: Mapping[str, Result]) -> list[str]:
-    """The sequence of arms that all regrets are against; names tell it where they differ."""
+    """Return the common sequence of arms that regret is against, if there is one."""
     moving = {result.moving for result in results.values()}
     return [f"against {words}" for words in moving if words and len(moving) == 1]
 
 
 def _what_is_protected(results: Mapping[str, Result]) -> list[str]:
-    """Whose guarantee is which, in lines of their own, where there is one."""
+    """Return the privacy guarantees of the results in lines."""
     epsilons = [result.epsilon for result in results.values()]
     by_bits = [None if epsilon is None else guarantee(epsilon) for epsilon in epsilons]
     if None not in by_bits and by_bits == [result.guarantee for result in results.values()]:

@@ -26,7 +26,7 @@ Times R where every run has losses of its own; with draws, all of them together.
 
 
 def check_runs(runs: Any, problem: Problem) -> int:
-    """R >= 1, refused if what is recorded of so many runs cannot be held."""
+    """Return R >= 1; reject more runs than can be recorded."""
     number = checks.whole(runs, "runs", least=1, most=checks.INT32)
     points = min(problem.horizon, RECORDED)
     curves = 2 if problem.adaptive else 1  # how often an arm was played; what it cost in this run
@@ -36,7 +36,7 @@ def check_runs(runs: Any, problem: Problem) -> int:
 
 
 def recorded_rounds(horizon: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Evenly spaced rounds, the last being T; all of them where there are few.
+    """Return evenly spaced rounds that end with T; all of them if there are few.
 
     Example:
         >>> recorded_rounds(3000)[:3], recorded_rounds(3000)[-1], len(recorded_rounds(3000))

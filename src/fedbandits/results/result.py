@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from fedbandits.algorithms import REGISTRY
 from fedbandits.common.describe import label
-from fedbandits.common.figures import save_figure
-from fedbandits.common.files import atomic_write
+from fedbandits.common.files import atomic_write, save_figure
 from fedbandits.common.statistics import ONE_RUN, Band, band
 from fedbandits.privacy.response import guarantee
 
-from .best_arm import BestArm
-from .netcdf import write_netcdf
-from .unbuilt import Unbuilt, table
+from .snapshots import write_netcdf
+from .summary import COLUMNS, BestArm, RegretSummary, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +46,34 @@ DIMENSIONS = {
 ATTRIBUTES = {"config", "communication", "against"}
 
 
+@dataclass(frozen=True)
+class Unbuilt:
+    """The arrays of a dataset before it is built, which loads xarray; one draw of the losses.
+
+    Attributes:
+        variables: dimensions and values by name, as `xarray.Dataset` takes them.
+        coords: the same for the coordinates.
+        attrs: the attributes.
+    """
+
+    variables: Mapping[str, Any]
+    coords: Mapping[str, Any]
+    attrs: dict[str, Any]
+
+    def build(self) -> xr.Dataset:
+        """Return the dataset."""
+        import xarray as xr
+
+        return xr.Dataset(self.variables, self.coords, self.attrs)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the dimensions that every result has."""
+        return {name: len(self.coords[name]) for name in ("run", "time", "agent", "arm")}
+
+
 class _Dataset:
-    """The field `dataset`: given as arrays alone, it is built when somebody asks for it."""
+    """The field `dataset`, built from arrays when it is first read."""
 
     def __get__(self, result: Result | None, kind: type | None = None) -> xr.Dataset:
         if result is None:
@@ -152,7 +177,9 @@ class Result:
     @property
     def watched(self) -> bool:
         """Whether the losses depended on the arms played, so that every run had its own."""
-        return "run" in self.dataset["arm_loss"].dims
+        held = self.held
+        of_arms: Any = held.variables["arm_loss"]
+        return "run" in (of_arms[0] if isinstance(held, Unbuilt) else of_arms.dims)
 
     @property
     def label(self) -> str:
@@ -177,29 +204,17 @@ class Result:
             >>> fb.simulate(problem, fb.Exp3(), runs=2).best_arm
             BestArm(arm 0, its mean loss 1 below arm 1's; recommended by 100% of agents and runs)
         """
-        total = _over_runs(_over_draws(self.dataset["arm_loss"].isel(time=-1)))
-        mean = total / int(self.dataset["time"][-1])
-        best, second = (int(arm) for arm in mean.to_numpy().argsort(kind="stable")[:2])
-        chosen = self.dataset["recommended_arm"]
-        honest = self.dataset["agent_expected_regret"].notnull()
-        return BestArm(
-            mean["arm"].to_numpy()[best].item(),
-            mean["arm"].to_numpy()[second].item(),
-            float(mean[second] - mean[best]),
-            float((chosen == best).where(honest).mean()),
-        )
+        return self._at_end.best_arm()
 
     @property
     def worst_agent(self) -> str | int:
         """Who has the largest run-averaged expected regret at T: a name where agents have names."""
-        name: str | int = self.dataset["agent"].to_numpy()[self.worst_index].item()
-        return name
+        return self._at_end.worst_agent
 
     @property
     def worst_index(self) -> int:
         """The worst agent's number, also where agents have names."""
-        by_agent = _over_draws(self.dataset["agent_expected_regret"]).mean("run")
-        return int(by_agent.argmax("agent"))
+        return self._at_end.worst
 
     @property
     def uniform_regret(self) -> float:
@@ -208,13 +223,21 @@ class Result:
         Of a problem that watches: on the losses as they came, the mean over runs. Had all played
         uniformly, it would have seen other arms.
         """
-        return float(self._uniform.mean())
+        return float(self._at_end.uniform.mean())
 
     @property
-    def _uniform(self) -> xr.DataArray:
-        """Uniform play's regret at T, of each draw of the losses: of runs too, if they differ."""
-        arm_loss = self.dataset["arm_loss"].isel(time=-1)
-        return arm_loss.mean("arm") - self._compared.isel(time=-1).drop_vars("arm", errors="ignore")
+    def _at_end(self) -> RegretSummary:
+        """The result at T, without building the dataset."""
+        held = self.held
+        if isinstance(held, Unbuilt):
+            return RegretSummary.of(lambda name: held.variables[name][1], held.coords)
+        coords: Any = held.coords
+        compared = None
+        if self.moving is not None:
+            compared = held["compared_loss"].isel(time=-1).to_numpy()
+        return RegretSummary.of(
+            lambda name: held[name].to_numpy(), coords, compared, "draw" in held.dims
+        )
 
     @property
     def _compared(self) -> xr.DataArray:
@@ -237,11 +260,11 @@ class Result:
         return ("draw", sizes["draw"]) if "draw" in sizes else ("run", sizes["run"])
 
     def band(self, variable: str = "regret") -> Band:
-        """Mean over runs, or draws, and 95% interval of a variable of the dataset."""
+        """Return the mean over runs, or draws, of a variable, and its 95% interval."""
         return band(self.dataset[variable])
 
     def summary(self) -> pd.DataFrame:
-        """Regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
+        """Return regret at T of the mean agent, the worst agent and uniform play, with 95% bands.
 
         One run has no band: its limits are NaN.
 
@@ -251,26 +274,10 @@ class Result:
         """
         import pandas as pd
 
-        data = self.dataset
-        worst = data["agent_expected_regret"].isel(agent=self.worst_index)
-        rows = {
-            "mean agent": band(data["regret"].isel(time=-1)),
-            "mean agent, expected": band(data["expected_regret"].isel(time=-1)),
-            f"worst agent ({self.worst_agent}), expected": band(worst),
-        }
-        if self.watched:
-            rows["uniform play, on these losses"] = band(self._uniform)
-        elif "draw" in data.dims:
-            rows["uniform play"] = band(self._uniform)
-        table = {name: [float(x) for x in interval] for name, interval in rows.items()}
-        if not self._uniform.dims:
-            table["uniform play, exact"] = [self.uniform_regret] * 3
-        return pd.DataFrame.from_dict(
-            table, orient="index", columns=["regret", "low 95%", "high 95%"]
-        )
+        return pd.DataFrame.from_dict(self._at_end.rows(), orient="index", columns=list(COLUMNS))
 
     def against(self, which: Literal["current", "final"]) -> Result:
-        """The same result with curves against the arm best up to each time, or best at T."""
+        """Return the result with curves against the arm best up to each time, or best at T."""
         if which not in ("current", "final"):
             raise ValueError(f"against must be 'current' or 'final', not {which!r}")
         if which == self.held.attrs["against"]:
@@ -287,7 +294,7 @@ class Result:
         parts: int | None = None,
         problem: Problem | None = None,
     ) -> Result:
-        """The same result with regret against a best arm that changes; nothing is run again.
+        """Return the result with regret against a best arm that changes, without running again.
 
         It is exact. At time t regret is against the best sequence up to t. What is asked of the
         result, tables, plots and comparisons, is then of this regret. `changes=0` and `parts=1` are
@@ -322,7 +329,7 @@ class Result:
         return Result(changed.assign_attrs(against=words), self.gossip)
 
     def _shifted(self, shift: xr.DataArray) -> xr.Dataset:
-        """The dataset with so much more regret at each time."""
+        """Return the dataset with so much more regret at each time."""
         data = self.dataset
         at_end = shift.isel(time=-1, drop=True)
         return data.assign(
@@ -342,7 +349,7 @@ class Result:
         path: str | Path | None = None,
         bounds: bool | Gossip = False,
     ) -> Axes:
-        """Regret over time with its 95% band; the legend says what the band covers.
+        """Draw regret over time with its 95% band; the legend describes the band.
 
         `fb.plot` draws several results into one figure. Time is the date where the losses have
         dates, else the round.
@@ -372,7 +379,7 @@ class Result:
         return ax
 
     def bounds(self, gossip: Gossip | None = None) -> BoundsTable:
-        """What the paper's theorems say at T beside what was measured.
+        """Return the bounds of the paper's theorems at T, and the measured regret.
 
         Args:
             gossip: needed for a result loaded from a file whose network has no name.
@@ -386,7 +393,7 @@ class Result:
         return bounds_table(self, checked(self, gossip) if gossip else gossip_of(self))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The curves over time: a row for each recorded round t, with means over runs.
+        """Return the curves over time: a row for each recorded round t, with means over runs.
 
         Columns: `regret`, `expected_regret`, each with its 95% limits in `..._low` and `..._high`,
         and `worst_regret` (with draws, the mean of each draw's own worst agent); before them what
@@ -449,21 +456,15 @@ class Result:
         return f"{kinds}, {sent['bytes']:,.0f} bytes per agent and round"
 
     def __repr__(self) -> str:
-        held = self.held
+        held, at_end = self.held, self._at_end
         single = self.sample[1] == 1
-        if isinstance(held, Unbuilt) and held.printable:
-            values = {name: row[:1] if single else row for name, row in held.rows().items()}
-            rounds, rows, best = held.coords["time"][-1], table(values), held.best_arm()
-        else:
-            summary = self.summary()[["regret"]] if single else self.summary()
-            rounds = self.dataset["time"][-1]
-            rows, best = summary.round(2).to_string(), self.best_arm
+        rows = {name: row[:1] if single else row for name, row in at_end.rows().items()}
         return (
             f"Result({self.label}: {self._played}, {held.sizes['agent']} agents, "
-            f"{held.sizes['arm']} arms, {int(rounds)} rounds; sends {self._sends})\n"
-            f"{rows}\n"
+            f"{held.sizes['arm']} arms, {at_end.rounds} rounds; sends {self._sends})\n"
+            f"{text_table(rows)}\n"
             + (f"{ONE_RUN}\n" if single else "")
-            + f"best in hindsight: {best}"
+            + f"best in hindsight: {at_end.best_arm()}"
             + (f"\n{self.links}" if self.links else "")
             + (f"\nregret is against {self.moving}" if self.moving else "")
             + (f"\n{self.lies}" if self.lies else "")
@@ -490,12 +491,12 @@ class Result:
 
 
 def _kinds(sent: dict[str, Any]) -> list[str]:
-    """What is sent, each kind once."""
+    """Return what is sent, each kind once."""
     return list(dict.fromkeys(sent["leaves"].values()))
 
 
 def load(path: str | Path) -> Result:
-    """A result from the file that `Result.save` wrote."""
+    """Return the result in a file of `Result.save`."""
     import xarray as xr
 
     source = Path(path)
@@ -523,17 +524,17 @@ def load(path: str | Path) -> Result:
 
 
 def _best(arm_loss: xr.DataArray, against: str) -> xr.DataArray:
-    """Cumulative mean loss, over time, of the arm that regret is measured against."""
+    """Return the cumulative mean loss, over time, of the arm that regret is against."""
     if against == "current":
         return arm_loss.min("arm")
     return arm_loss.isel(arm=arm_loss.isel(time=-1, drop=True).argmin("arm"))
 
 
 def _over_runs(values: xr.DataArray) -> xr.DataArray:
-    """The mean over runs, where each has its own."""
+    """Return the mean over runs, if each has its own."""
     return values.mean("run") if "run" in values.dims else values
 
 
 def _over_draws(values: xr.DataArray) -> xr.DataArray:
-    """The mean over draws of the losses, where there are any."""
+    """Return the mean over draws of the losses, if there are any."""
     return values.mean("draw") if "draw" in values.dims else values

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from fedbandits.common.files import atomic_write
 
 from .record import recorded_rounds
 
@@ -32,7 +35,7 @@ DIMENSIONS = {
 
 
 def encoding(data: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """How variables of a dataset are written: snapshots are large, much alike, and packed."""
+    """Return the encoding of a dataset: snapshots are large and compress well."""
     packed = {"zlib": True, "complevel": 1, "shuffle": True}
     return {name: packed for name in DIMENSIONS if name in data}
 
@@ -52,7 +55,7 @@ class Shot(NamedTuple):
 
 
 def bytes_each(problem: Problem, runs: int) -> int:
-    """Bytes of one snapshot of so many runs: 5 for each agent, with up to 256 arms.
+    """Return the bytes of one snapshot of so many runs: 5 per agent, with up to 256 arms.
 
     Example:
         >>> from fedbandits import problems
@@ -64,7 +67,7 @@ def bytes_each(problem: Problem, runs: int) -> int:
 
 
 def snapshot_rounds(problem: Problem, runs: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The rounds after which agents are looked at: of those with a curve, as many as fit.
+    """Return the rounds after which snapshots are taken: as many as fit.
 
     Refused where that is none to speak of.
 
@@ -117,7 +120,7 @@ class Snapshots:
         self.excess[place] = record.agent_expected - record.expected_so_far[:, None]
 
     def variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray[Any, Any]]]:
-        """Those of a result, each with its dimensions."""
+        """Return the variables of a result, each with its dimensions."""
         arrays = (self.leading, self.excess, self.mean, self.disagreement)
         return {
             name: (dimensions, array.swapaxes(0, 1))
@@ -126,5 +129,11 @@ class Snapshots:
 
 
 def _number(arms: int) -> np.dtype[Any]:
-    """The smallest type that holds an arm's number."""
+    """Return the smallest type that holds an arm's number."""
     return np.min_scalar_type(arms - 1)
+
+
+def write_netcdf(data: xr.Dataset, path: str | Path) -> None:
+    """Write a dataset whole or not at all; HDF5 makes the file in memory."""
+    with atomic_write(path) as file:
+        data.to_netcdf(file, engine="h5netcdf", encoding=encoding(data))

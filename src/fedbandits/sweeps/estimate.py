@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from fedbandits.common.describe import canonical
 from fedbandits.config.experiment import ConfigError, Experiment
+from fedbandits.simulation.grouping import shape_of
+from fedbandits.simulation.options import Options
 
 from . import store
-from .identity import shape_of
 from .plan import Plan
 from .progress import duration
 from .run import tasks_of
@@ -124,21 +125,21 @@ def _kinds(batches: Sequence[tuple[Sequence[str], Sequence[Experiment]]]) -> lis
     for titles, cells in batches:
         first = cells[0]
         key = _kind_of(first, len(cells))
-        problem = first.problem
-        numbers = problem.arms * problem.agents * first.runs * len(cells)
+        problem, runs = first.simulation.problem, first.simulation.runs
+        numbers = problem.arms * problem.agents * runs * len(cells)
         fresh = Kind(titles, cells, 0, problem.horizon, numbers)
         known = kinds.get(key, fresh)
-        kinds[key] = known._replace(batches=known.batches + (first.draws or 1))
+        kinds[key] = known._replace(batches=known.batches + (first.simulation.draws or 1))
     return sorted(kinds.values(), key=lambda kind: -kind.batches * kind.horizon * kind.numbers)
 
 
 def _kind_of(experiment: Experiment, cells: int) -> str:
-    problem, network, gossip = experiment.problem, experiment.network, experiment.gossip
-    sizes = [problem.agents, problem.arms, problem.horizon, experiment.runs, cells]
+    simulation = experiment.simulation
+    problem, gossip, network = simulation.problem, simulation.gossip, experiment.network
+    sizes = [problem.agents, problem.arms, problem.horizon, simulation.runs, cells]
     names = [type(problem).__name__, network and network.family, gossip and gossip.rule]
-    names += sorted(map(str, experiment.liars))
-    shapes = [shape_of(experiment.algorithm), experiment.privacy is not None]
-    return canonical([sizes, names, experiment.dtype, shapes, experiment.record])
+    shapes = [shape_of(simulation.algorithm), *map(shape_of, simulation.conditions)]
+    return canonical([sizes, names, simulation.dtype, shapes, experiment.record])
 
 
 def _costs(kinds: Sequence[Kind]) -> tuple[dict[int, Cost], int]:
@@ -183,46 +184,31 @@ def _total(kinds: Sequence[Kind], costs: Mapping[int, Cost]) -> float:
 
 
 def _measured(cells: Sequence[Experiment]) -> tuple[Cost, int]:
-    """What a batch of cells costs, and the rounds that were played to know."""
-    from fedbandits.engine.batch import batch_of_algorithms
+    """Return what a batch of cells costs, and the rounds that were played to find out."""
     from fedbandits.engine.chunk_runner import play_chunks
     from fedbandits.engine.chunk_sizes import chunking
     from fedbandits.engine.preparation import precision, prepare
     from fedbandits.engine.recording.finish import finish
 
-    first = cells[0]
-    problem, gossip, runs, seed = first.problem, first.gossip, first.runs, first.seed
-    algorithms = [cell.algorithm for cell in cells]
+    first = cells[0].simulation
+    draws, options = first.draws or 1, Options(record=cells[0].record)
 
     def play(rounds: int, folder: Path) -> tuple[float, float]:
-        """Seconds of so many rounds, and of what comes before and after them."""
+        """Return the seconds of so many rounds, and of what comes before and after them."""
         begun = time.perf_counter()
-        games = [
-            prepare(
-                problem,
-                algorithm,
-                gossip,
-                runs,
-                seed,
-                dtype=first.dtype,
-                privacy=first.privacy,
-                record=first.record,
-                draws=first.draws,
-            )
-            for algorithm in algorithms
-        ]
-        together = batch_of_algorithms(games)
+        drawn = [cell.simulation.draw(0) for cell in cells]
+        group = prepare(drawn, options, draws)
         ready = time.perf_counter()
-        carry = play_chunks(together, progress=False, enough=rounds)
+        carry = play_chunks(group, progress=False, enough=rounds)
         played = time.perf_counter()
-        for place, game in enumerate(games):
-            result = finish(game, together.part(carry.state, place), first.against)
+        for place in range(len(cells)):
+            result = finish(group, place, carry.state).against(cells[place].against)
             store.save_cell(folder, str(place), result.dataset)
         return played - ready, ready - begun + time.perf_counter() - played
 
     with precision(first.dtype), tempfile.TemporaryDirectory() as folder:
-        chunk = chunking(problem, runs * len(cells)).rounds
+        chunk = chunking(first.problem, first.runs * len(cells)).rounds
         cold = play(chunk, Path(folder))
-        few = chunk if sum(cold) > PATIENCE / 2 else min(problem.horizon, MOST_CHUNKS * chunk)
+        few = chunk if sum(cold) > PATIENCE / 2 else min(first.problem.horizon, MOST_CHUNKS * chunk)
         rounds, beside = play(few, Path(folder))
     return Cost(max(0.0, sum(cold) - beside - rounds * chunk / few), beside, rounds / few), few

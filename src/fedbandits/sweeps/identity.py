@@ -1,4 +1,4 @@
-"""What makes a cell the cell it is, and which cells one compiled program plays."""
+"""The identity of a cell of a sweep: a hash of its configuration and of the files it names."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from fedbandits.common.describe import canonical, describe
+from fedbandits.common.describe import canonical
 from fedbandits.config.building import SETTINGS
 from fedbandits.config.experiment import Experiment
 from fedbandits.config.identity import Contents
+from fedbandits.simulation.simulation import Simulation
 
 FORMAT = 1
 """Version of what a hash is made of and of the files of a sweep; another one is refused."""
 
 _DEFAULTS = {
     field.name: field.default
-    for field in dataclasses.fields(Experiment)
+    for field in (*dataclasses.fields(Simulation), *dataclasses.fields(Experiment))
     if field.name in SETTINGS and field.default is not None
 }
 
@@ -39,26 +40,3 @@ def cell_hash(config: Mapping[str, Any], contents: Contents) -> str:
     """
     text = canonical({"format": FORMAT, "config": contents.identity({**_DEFAULTS, **config})})
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def shape_of(value: Any) -> Any:
-    """What two algorithms must share to be played by one compiled program: all but numbers.
-
-    Example:
-        >>> from fedbandits import Exp3
-        >>> shape_of(Exp3(0.1)) == shape_of(Exp3(0.2))
-        True
-        >>> shape_of(Exp3(0.1)) == shape_of(Exp3(0.1, exploration=0.2))  # no longer a power of t
-        False
-    """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kept = {
-            field.name: describe(getattr(value, field.name))
-            if field.metadata.get("static")
-            else shape_of(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-        }
-        return {"type": type(value).__name__, **kept}
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return "number"
-    return describe(value)

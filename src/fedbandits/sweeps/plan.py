@@ -15,15 +15,14 @@ from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.config.identity import Contents, own_names
 from fedbandits.config.own import looking_beside
 from fedbandits.config.own_contract import check_own
+from fedbandits.simulation.grouping import MOST_NUMBERS, shape_of
+from fedbandits.simulation.simulation import rounding_doubts
 
-from .identity import cell_hash, shape_of
+from .identity import cell_hash
 from .workshop import Parcel, Workshop
 
 MOST_CELLS = 8
 """Cells of a batch: what is lost at most when a machine is."""
-
-MOST_NUMBERS = 2**26
-"""Arms × agents × runs × cells of a batch; an algorithm's state holds a few times as many."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,6 @@ def plan_of(document: Document) -> Plan:
 
 
 def _planned(document: Document) -> Plan:
-    from fedbandits.engine.simulate import rounding_doubts
-
     source, sweep = document.source, document.sweep
     workshop = Workshop(str(source))
     contents = workshop.contents
@@ -87,7 +84,8 @@ def _planned(document: Document) -> Plan:
     doubts: dict[str, None] = {}
     for cell in sweep.cells:
         experiment = _built(cell, document, workshop, checked)
-        doubts |= dict.fromkeys(rounding_doubts(experiment.problem, experiment.dtype))
+        simulation = experiment.simulation
+        doubts |= dict.fromkeys(rounding_doubts(simulation.problem, simulation.dtype))
         groups.append((_kind(cell, experiment, contents), _room(experiment)))
     for doubt in doubts:
         warnings.warn(doubt, stacklevel=4)
@@ -110,7 +108,7 @@ def _built(cell: Cell, document: Document, workshop: Workshop, checked: set[str]
     """What a cell describes. Own things are held to the contract, once for all their numbers."""
     try:
         experiment = workshop.build(cell.config, document.overrides)
-        kind = canonical([own_names(cell.config), shape_of(experiment.algorithm)])
+        kind = canonical([own_names(cell.config), shape_of(experiment.simulation.algorithm)])
         if kind not in checked:
             check_own(cell.config, experiment, document.source)
             checked.add(kind)
@@ -124,13 +122,13 @@ def _built(cell: Cell, document: Document, workshop: Workshop, checked: set[str]
 def _kind(cell: Cell, experiment: Experiment, contents: Contents) -> str:
     """What a cell must share with others to be played with them."""
     others = {key: value for key, value in cell.config.items() if key != "algorithm"}
-    return canonical([contents.identity(others), shape_of(experiment.algorithm)])
+    return canonical([contents.identity(others), shape_of(experiment.simulation.algorithm)])
 
 
 def _room(experiment: Experiment) -> int:
     """How many cells of this size are played at once."""
-    problem = experiment.problem
-    numbers = problem.agents * problem.arms * experiment.runs
+    problem, runs = experiment.simulation.problem, experiment.simulation.runs
+    numbers = problem.agents * problem.arms * runs
     return min(MOST_CELLS, max(1, MOST_NUMBERS // numbers))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fedbandits.common.interrupts import calm
 from fedbandits.config.experiment import Experiment
+from fedbandits.simulation.options import Options
 
 from . import store
 from .plan import Plan
@@ -34,7 +35,6 @@ from .workshop import Parcel, Unpack
 if TYPE_CHECKING:
     import xarray as xr
 
-    from fedbandits.problems import Problem
     from fedbandits.results.result import Result
 
 logger = logging.getLogger("fedbandits")
@@ -265,29 +265,14 @@ def in_one_line(error: Exception) -> str:
 
 
 def _simulate(cells: Sequence[Experiment], checkpoint: Path | None) -> list[Result]:
-    from fedbandits.engine.over_draws import simulate_over_draws
-    from fedbandits.engine.several_algorithms import simulate_each
+    from fedbandits.engine.play import play
 
     first = cells[0]
-
-    def play(problem: Problem, seed: int) -> list[Result]:
-        return simulate_each(
-            problem,
-            [cell.algorithm for cell in cells],
-            first.gossip,
-            first.runs,
-            seed,
-            against=first.against,
-            dtype=first.dtype,
-            checkpoint=checkpoint,
-            progress=False,
-            privacy=first.privacy,
-            liars=first.liars,
-            record=first.record,
-            draws=first.draws,
-        )
-
-    if first.draws is None:
-        return play(first.problem, first.seed)
-    kept = None if checkpoint is None else checkpoint / "draw"
-    return simulate_over_draws(play, first.problem, first.seed, first.draws, kept)
+    options = Options(
+        checkpoint=checkpoint,
+        keep_checkpoint=True,  # until the results are files
+        progress=False,
+        record=first.record,
+    )
+    results = play([cell.simulation for cell in cells], options)
+    return [result.against(first.against) for result in results]

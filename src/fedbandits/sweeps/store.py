@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fedbandits.common.files import atomic_write
 from fedbandits.config.expansion import short_names
 from fedbandits.results import result as results
-from fedbandits.results.netcdf import write_netcdf
+from fedbandits.results.snapshots import write_netcdf
 
 from .identity import FORMAT
 from .plan import Plan

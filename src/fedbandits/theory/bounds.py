@@ -10,50 +10,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedbandits.common.checks import number, whole
+from fedbandits.common.checks import whole, within
 from fedbandits.schedules import Schedule, as_schedule
 
 from .rates import (
-    BlockGossipRates,
-    LinearRates,
-    TheoremRates,
-    block_gossip_rates,
+    block_gossip_rates as block_gossip_rates,
+)
+from .rates import (
     check_sizes,
-    full_information_rate,
-    horizon_needed,
-    linear_rates,
-    theorem_rates,
+)
+from .rates import (
+    full_information_rate as full_information_rate,
+)
+from .rates import (
+    horizon_needed as horizon_needed,
+)
+from .rates import (
+    linear_rates as linear_rates,
+)
+from .rates import (
+    theorem_rates as theorem_rates,
 )
 
 if TYPE_CHECKING:
     from fedbandits.gossip.base import Gossip
     from fedbandits.networks import Network
 
-__all__ = [
-    "BlockGossipRates",
-    "LinearRates",
-    "TheoremRates",
-    "block_gossip_bound",
-    "block_gossip_rates",
-    "cluster_distance",
-    "delayed_experts_regret",
-    "delayed_ftrl_bound",
-    "forgetting_bound",
-    "full_information_rate",
-    "horizon_needed",
-    "inverse_gap_bound",
-    "linear_rates",
-    "lower_bound_bandit",
-    "lower_bound_full_information",
-    "theorem_rates",
-    "upper_bound",
-    "upper_bound_before_tuning",
-    "upper_bound_full_information",
-]
+__all__ = ["forgetting_bound"]
+"""The public name, as `fb.bounds.forgetting_bound`. `Result.bounds` tabulates the others."""
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def cluster_distance(network: Network) -> float:
-    """Δ̃ = (√2/3) sqrt((1 + d_max)/λ_{N-1}), the distance in the proof of the lower bounds.
+    """Return Δ̃ = (√2/3) sqrt((1 + d_max)/λ_{N-1}), the distance in the proof of the lower bounds.
 
     On the proof's own family of graphs two clusters of N/4 agents are at least this far apart; on
     any other network it is a number and not a distance.
@@ -72,7 +64,7 @@ def cluster_distance(network: Network) -> float:
 def lower_bound_full_information(
     network: Network, *, arms: int, horizon: int, distance: float | None = None
 ) -> float:
-    """(1/4) sqrt((Δ + 1) T ln K / 2): Theorem 1 with the constant of its proof.
+    """Return (1/4) sqrt((Δ + 1) T ln K / 2): Theorem 1 with the constant of its proof.
 
     For every algorithm there are losses and an agent whose regret is at least this, times 1 - o(1)
     as T and K grow: at small K or T the regret on the proof's own instance is smaller.
@@ -85,13 +77,12 @@ def lower_bound_full_information(
     """
     check_sizes(arms, horizon)
     delta = cluster_distance(network) if distance is None else distance
-    if not delta >= 0:
-        raise ValueError(f"distance must be 0 or more, not {distance}")
+    delta = within(delta, "distance", "[0, inf]")
     return math.sqrt((delta + 1) * horizon * math.log(arms) / 2) / 4
 
 
 def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float) -> float:
-    """The expected regret of the far agent on the proof's own losses, for every algorithm.
+    """Return the expected regret of the far agent on the losses of the proof, for every algorithm.
 
     share · (T/2 - E[min of K sums of T fair coins that repeat in blocks]), see
     `fb.problems.delayed_experts`: an agent block - 1 hops away, or more, hears of each block when
@@ -112,8 +103,7 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
     from scipy.stats import binom
 
     check_sizes(arms, horizon)
-    if not 0 < number(share, "share") <= 1:
-        raise ValueError(f"share must be above 0 and at most 1, not {share}")
+    share = within(share, "share", "(0, 1]")
     blocks, rest = divmod(horizon, whole(block, "block", least=1))
     heads = np.arange(blocks + 1)
     sums, chance = block * heads, binom.pmf(heads, blocks, 0.5)
@@ -129,9 +119,9 @@ def delayed_experts_regret(*, arms: int, horizon: int, block: int, share: float)
 
 
 def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int) -> float:
-    """min{T, max{sqrt(K/(1 + d_v)), ((1 + d_max)/λ_{N-1})^(1/4) sqrt(ln K)} sqrt(T)}: Theorem 2.
+    """Return min{T, max{sqrt(K/(1 + d_v)), ((1 + d_max)/λ_{N-1})^(1/4) sqrt(ln K)} sqrt(T)}.
 
-    An order of growth: the paper gives no constant, and none is put in here.
+    This is an order of growth, Theorem 2 of the paper, which gives no constant.
 
     Args:
         network: gives d_max, λ_{N-1} and the degree of the agent.
@@ -152,7 +142,7 @@ def lower_bound_bandit(network: Network, *, arms: int, horizon: int, agent: int)
 
 
 def upper_bound(gossip: Gossip, *, arms: int, horizon: int) -> float:
-    """5 (C_W K² ln K)^(1/3) T^(2/3): Theorem 3 with the constant of its proof.
+    """Return 5 (C_W K² ln K)^(1/3) T^(2/3): Theorem 3 with the constant of its proof.
 
     For FedExp3 with `theorem_rates`, every agent, all losses; its assumption γ_T <= 1 holds from
     `horizon_needed` on.
@@ -170,7 +160,7 @@ def upper_bound_before_tuning(
     learning_rate: float | Schedule,
     exploration: float | Schedule,
 ) -> float:
-    """The last line before tuning in the proof of Theorem 3, for any non-increasing rates, γ <= 1.
+    """Return the last line before tuning in the proof of Theorem 3; rates must not increase.
 
     (K²/2) Σ η_{t-1}/γ_t + (K²/γ_T) C_W Σ η_{t-1} + Σ γ_t + (ln K)/η_T, with η_0 := η_1. It is
     often vacuous, that is above T: with the constants of the figures it is about 2·10¹⁰.
@@ -203,7 +193,7 @@ def forgetting_bound(
     memory: float,
     changes: int = 0,
 ) -> float:
-    """Of FedExp3 with a memory, against the best sequence of arms with so many changes.
+    """Return the bound of FedExp3 with a memory, against sequences of arms with so many changes.
 
     ((S + 1) λ + T/m) (ln K)/η + S min(m, T) + (K²/2) (η/λ) Σ 1/γ_t
     + (K²/γ_T) min(C_W, 2m) η T + Σ γ_t, with λ = 1 - 1/m: for each agent, in expectation, where
@@ -221,11 +211,8 @@ def forgetting_bound(
         changes: S, of the sequence that it is compared with.
     """
     check_sizes(arms, horizon, gossip)
-    eta, m = number(learning_rate, "learning_rate"), number(memory, "memory")
-    if not 0 < eta < math.inf:
-        raise ValueError(f"learning_rate must be a constant above 0, not {learning_rate}")
-    if not 1 < m < math.inf:
-        raise ValueError(f"memory must be a finite number of rounds above 1, not {memory}")
+    eta = within(learning_rate, "learning_rate", "(0, inf)")
+    m = within(memory, "memory", "(1, inf)")
     changes = whole(changes, "changes", least=0, most=horizon - 1)
     gamma = np.minimum(_over_rounds(exploration, "exploration", gossip, arms, horizon), 1.0)
     if gamma[-1] == 0:
@@ -240,7 +227,7 @@ def forgetting_bound(
 def _over_rounds(
     rate: float | Schedule, name: str, gossip: Gossip, arms: int, horizon: int
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """A rate of the round alone in every round, `[T]`."""
+    """Return a rate that depends on the round alone in every round, `[T]`."""
     from fedbandits.algorithms.exponential_weights import LossEstimates
 
     state = LossEstimates.zeros(arms, gossip.network.agents, (), np.float64)
@@ -249,7 +236,7 @@ def _over_rounds(
 
 
 def inverse_gap_bound(network: Network) -> float:
-    """2 (d_max + 1)/λ_{N-1}, at least 1/(1 - σ2) of the max-degree matrix; its equal if lazy."""
+    """Return 2 (d_max + 1)/λ_{N-1}, at least 1/(1 - σ2) of the max-degree matrix, equal if lazy."""
     if network.agents == 1:
         return 1.0
     if network.algebraic_connectivity == 0:
@@ -258,7 +245,7 @@ def inverse_gap_bound(network: Network) -> float:
 
 
 def upper_bound_full_information(gossip: Gossip, *, arms: int, horizon: int) -> float:
-    """2 sqrt((C_W + 1/2) T ln K), for FedHedge with `full_information_rate`.
+    """Return 2 sqrt((C_W + 1/2) T ln K), for FedHedge with `full_information_rate`.
 
     It follows from the paper's proof with ‖g‖ <= 1; it is not a theorem of the paper.
     """
@@ -267,7 +254,7 @@ def upper_bound_full_information(gossip: Gossip, *, arms: int, horizon: int) -> 
 
 
 def block_gossip_bound(gossip: Gossip, *, arms: int, horizon: int) -> float:
-    """2 sqrt(2 ln K (B + 3K/N) T) + 10, for `BlockGossip` with `block_gossip_rates`.
+    """Return 2 sqrt(2 ln K (B + 3K/N) T) + 10, for `BlockGossip` with `block_gossip_rates`.
 
     As the paper states it. The two copies' 2 (ln K)/η alone already equals the square root, which
     leaves 10 for all else: take it for the order of growth, sqrt(T ln T) on a given network, rather
@@ -279,7 +266,7 @@ def block_gossip_bound(gossip: Gossip, *, arms: int, horizon: int) -> float:
 
 
 def delayed_ftrl_bound(*, arms: int, horizon: int, delay: int) -> float:
-    """4 sqrt(KT) + sqrt(8 D ln K), D = delay · T: Zimmert and Seldin, 2020.
+    """Return 4 sqrt(KT) + sqrt(8 D ln K), D = delay · T: Zimmert and Seldin, 2020.
 
     For DelayedFTRL with one agent and `hops` = delay, on all losses; theirs, not the paper's. For
     several agents nothing is claimed.

@@ -59,7 +59,7 @@ class LinearRates(NamedTuple):
 
 
 def theorem_rates(gossip: Gossip, *, arms: int, horizon: int) -> TheoremRates:
-    """γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T), Theorem 3's.
+    """Return Theorem 3's rates γ_t = ((C_W + 1/2) K² ln K / t)^(1/3) and η = ln K / (T γ_T).
 
     Args:
         gossip: gives C_W, which depends on T.
@@ -73,7 +73,7 @@ def theorem_rates(gossip: Gossip, *, arms: int, horizon: int) -> TheoremRates:
 
 
 def horizon_needed(gossip: Gossip, *, arms: int) -> float:
-    """The smallest T with γ_T <= 1: T >= (C_W + 1/2) K² ln K, C_W itself growing with T."""
+    """Return the smallest T with γ_T <= 1: T >= (C_W + 1/2) K² ln K, where C_W grows with T."""
     check_sizes(arms, 1, gossip)
     if math.isinf(gossip.c_w(1)):
         return math.inf
@@ -87,13 +87,13 @@ def horizon_needed(gossip: Gossip, *, arms: int) -> float:
 
 
 def full_information_rate(gossip: Gossip, *, arms: int, horizon: int) -> float:
-    """η = sqrt(ln K / ((C_W + 1/2) T)), for FedHedge; see `upper_bound_full_information`."""
+    """Return η = sqrt(ln K / ((C_W + 1/2) T)), for FedHedge; see `upper_bound_full_information`."""
     check_sizes(arms, horizon, gossip)
     return math.sqrt(math.log(arms) / ((gossip.c_w(horizon) + 0.5) * horizon))
 
 
 def block_gossip_rates(gossip: Gossip, *, arms: int, horizon: int) -> BlockGossipRates:
-    """B, κ, η and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `BlockGossip`.
+    """Return B, κ, η and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `BlockGossip`.
 
     B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉, κ = 1/(1 + sqrt(1 - σ2²)),
     η = sqrt(ln K / (2 (B + 3K/N) T)) and α = 1/T.
@@ -111,7 +111,7 @@ def block_gossip_rates(gossip: Gossip, *, arms: int, horizon: int) -> BlockGossi
 
 
 def linear_rates(gossip: Gossip, *, arms: int, horizon: int, dimension: int) -> LinearRates:
-    """B, η, β and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `LinearBlockGossip`.
+    """Return B, η, β and α of Qiu, Zhang and Cesa-Bianchi (COLT 2026), for `LinearBlockGossip`.
 
     B = ⌈ln((KT)⁶ sqrt(14 N)) / ((1 - 1/√2) sqrt(1 - σ2))⌉,
     η = min{1/(6Bd), sqrt(ln K/(dTB + dT/N))}, β = 3Bdη and α = 1/T.

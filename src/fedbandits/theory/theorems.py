@@ -1,6 +1,6 @@
-"""What each theorem says of a run of the algorithms it is about.
+"""The bounds of each theorem for runs of the algorithms that it covers.
 
-An algorithm names its theorem in `Algorithm.theorem`; what a result file holds of a run is enough.
+An algorithm names its theorem in `Algorithm.theorem`. A result file contains all that is needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SCHEDULES = {kind.__name__: kind for kind in (schedules.Constant, schedules.Powe
 """Rates of the round alone, which the sum before tuning can be computed for."""
 
 
-class Run(NamedTuple):
-    """What a theorem has to know.
+class RunFacts(NamedTuple):
+    """The facts of a run that theorems depend on.
 
     Attributes:
         gossip: the network and its matrix.
@@ -47,13 +47,13 @@ class Run(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A bound, and what it holds for or why it says nothing."""
+    """A bound, with its conditions or why it is vacuous."""
 
     value: float
     remark: str
 
 
-def _always(run: Run) -> bool:  # noqa: ARG001
+def _always(run: RunFacts) -> bool:  # noqa: ARG001
     return True
 
 
@@ -62,23 +62,23 @@ class Theorem:
     """An upper bound on the regret of one kind of algorithm.
 
     Attributes:
-        rows: by name, what it says of a run.
+        rows: gives its bounds for a run, by name.
         applies: whether it is about this run.
-        any_rounds: whether its proof takes matrices that are drawn anew in every round, with σ2
+        any_rounds: whether its proof covers matrices that are drawn again in every round, with σ2
             in the mean square.
-        curve: its bound by gossip, K and T, where it is drawn over time.
-        title: what a plot calls it.
+        curve: its bound by gossip, K and T, if it is drawn over time.
+        title: its name in plots.
     """
 
-    rows: Callable[[Run], dict[str, Row]]
-    applies: Callable[[Run], bool] = _always
+    rows: Callable[[RunFacts], dict[str, Row]]
+    applies: Callable[[RunFacts], bool] = _always
     any_rounds: bool = False
     curve: Callable[..., float] | None = None
     title: str = ""
 
 
-def unproved(run: Run) -> str | None:
-    """Why no upper bound holds, whatever the algorithm; None where one may."""
+def unproved(run: RunFacts) -> str | None:
+    """Return why no upper bound holds for any algorithm; None if one may hold."""
     if run.liars:
         return "none is known where agents lie"
     if run.gossip.limit < math.inf:
@@ -86,8 +86,8 @@ def unproved(run: Run) -> str | None:
     return None
 
 
-def theorem_of(run: Run) -> Theorem | None:
-    """The theorem that speaks of a run; None where there is none."""
+def theorem_of(run: RunFacts) -> Theorem | None:
+    """Return the theorem that applies to a run, or None."""
     kind = algorithms.REGISTRY.get(run.algorithm["name"])
     if kind is None or kind.theorem is None or unproved(run) is not None:
         return None
@@ -97,12 +97,12 @@ def theorem_of(run: Run) -> Theorem | None:
     return found if found.applies(run) else None
 
 
-def _remembers(run: Run) -> bool:
-    """Whether sums are of all rounds: the proof is of no other."""
+def _remembers(run: RunFacts) -> bool:
+    """Return whether sums are of all rounds, as the proof assumes."""
     return run.algorithm.get("memory") is None
 
 
-def _doubly_adversarial(run: Run) -> dict[str, Row]:
+def _doubly_adversarial(run: RunFacts) -> dict[str, Row]:
     rates = bounds.theorem_rates(run.gossip, **run.sizes)
     value = bounds.upper_bound(run.gossip, **run.sizes)
     needed = bounds.horizon_needed(run.gossip, arms=run.arms)
@@ -118,8 +118,8 @@ def _doubly_adversarial(run: Run) -> dict[str, Row]:
     return rows
 
 
-def _own_rates(run: Run) -> dict[str, Any] | None:
-    """The rates of a run, where they are functions of the round alone."""
+def _own_rates(run: RunFacts) -> dict[str, Any] | None:
+    """Return the rates of a run if they depend on the round alone, else None."""
     rates = {key: dict(run.algorithm[key]) for key in ("learning_rate", "exploration")}
     names = {key: rate.pop("name") for key, rate in rates.items()}
     if not set(names.values()) <= set(SCHEDULES):
@@ -127,33 +127,33 @@ def _own_rates(run: Run) -> dict[str, Any] | None:
     return {key: SCHEDULES[names[key]](**rate) for key, rate in rates.items()}
 
 
-def _full_information(run: Run) -> dict[str, Row]:
+def _full_information(run: RunFacts) -> dict[str, Row]:
     value = bounds.upper_bound_full_information(run.gossip, **run.sizes)
     return {"upper bound, full information": _row(value, "with the rate of from_theorem", run)}
 
 
-def _block_gossip(run: Run) -> dict[str, Row]:
+def _block_gossip(run: RunFacts) -> dict[str, Row]:
     value = bounds.block_gossip_bound(run.gossip, **run.sizes)
     block = bounds.block_gossip_rates(run.gossip, **run.sizes).block
     remark = f"as its paper states it, with B = {block:,} and the other constants of from_theorem"
     return {"upper bound of BlockGossip": _row(value, remark, run)}
 
 
-def _block_gossip_applies(run: Run) -> bool:
-    """Whether it is about this regulariser and this matrix."""
+def _block_gossip_applies(run: RunFacts) -> bool:
+    """Return whether the theorem covers this regulariser and this matrix."""
     if run.algorithm["regulariser"] != "minimax" or run.gossip.random:
         return False
     return accelerated.positive_semidefinite(run.gossip)
 
 
-def _delayed(run: Run) -> dict[str, Row]:
+def _delayed(run: RunFacts) -> dict[str, Row]:
     delay = run.algorithm["hops"]
     value = bounds.delayed_ftrl_bound(**run.sizes, delay=delay)
     remark = f"one agent, a delay of {delay}"
     return {"Zimmert and Seldin, upper bound": _row(value, remark, run)}
 
 
-def _row(value: float, remark: str, run: Run) -> Row:
+def _row(value: float, remark: str, run: RunFacts) -> Row:
     if run.cost > 1:
         value, remark = value * run.cost, f"{remark}; times c = {run.cost:.4g}: bits for losses"
     return Row(value, remark if value < run.horizon else f"{remark}; vacuous: above T")

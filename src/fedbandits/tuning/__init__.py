@@ -9,6 +9,10 @@ throughout; what was tuned has then seen them.
 
 from .choice import Choice, choose
 from .fresh_seeds import Report, report
-from .seeds import draws_losses, redraw, stage_seeds
+from .seeds import redraw
 
-__all__ = ["Choice", "Report", "choose", "draws_losses", "redraw", "report", "stage_seeds"]
+__all__ = ["Choice", "Report", "choose", "redraw", "report"]
+
+
+def __dir__() -> list[str]:
+    return __all__

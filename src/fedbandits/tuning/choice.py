@@ -17,17 +17,16 @@ from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems import Problem
+from fedbandits.simulation.simulation import DType, Simulation, conditions_of, rounding_doubts
 
 from . import knobs
 from .knobs import Edge
 from .names import asked_for, differences
-from .play import at_end, play
+from .play import at_end, play_each
 from .seeds import draws_losses, in_words, stage_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from fedbandits.engine.preparation import DType
 
 logger = logging.getLogger("fedbandits")
 
@@ -81,7 +80,6 @@ class Choice:
         )
 
 
-@checks.explained
 def choose(
     problem: Problem,
     algorithm: AnyAlgorithm,
@@ -129,19 +127,18 @@ def choose(
         >>> choice.regret.shape
         (2, 2)
     """
-    from fedbandits.engine.preparation import setting_of
-    from fedbandits.engine.simulate import rounding_doubts
-
-    for doubt in rounding_doubts(problem, dtype):
-        warnings.warn(doubt, stacklevel=3)
     budget = checks.whole(budget, "budget", least=2, most=MOST)
     runs = checks.whole(runs, "runs", least=1)
-    setting = setting_of(problem, gossip)
+    simulation = Simulation(
+        problem, algorithm, gossip, runs, dtype=dtype, conditions=conditions_of(privacy)
+    )
+    for doubt in rounding_doubts(problem, dtype):
+        warnings.warn(doubt, stacklevel=2)
     if candidates is not None and ranges:
         raise ValueError("candidates stand instead of a grid with ranges; leave one of the two out")
     tried: list[knobs.Knob] = []
     if candidates is None:
-        tried = knobs.grid(algorithm, setting, problem.horizon, budget - 1, ranges)
+        tried = knobs.grid(algorithm, simulation.setting, problem.horizon, budget - 1, ranges)
         played = knobs.combinations(algorithm, tried)
         given = _place(played, algorithm)
         if given is None:
@@ -163,7 +160,7 @@ def choose(
         )
     regret = np.empty((len(played), len(seeds)))
     for d, drawn in enumerate(seeds):
-        results = play(problem.redraw(drawn), played, gossip, runs, drawn, dtype, progress, privacy)
+        results = play_each(simulation, played, drawn, progress)
         regret[:, d] = [at_end(result).mean() for result in results]
     means = regret.mean(axis=1)
     best = int(means.argmin())

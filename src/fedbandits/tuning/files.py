@@ -19,6 +19,8 @@ from fedbandits.config.document import read_document
 from fedbandits.config.experiment import ConfigError, Experiment
 from fedbandits.config.identity import moved
 from fedbandits.config.replacing import refuse_present
+from fedbandits.privacy.response import RandomisedResponse
+from fedbandits.simulation.liars import Liars
 
 from . import fresh_seeds, knobs
 from .choice import Choice, choose
@@ -86,12 +88,12 @@ class Request:
             budget: the most candidates.
             runs: of each candidate on each draw of the losses; the file's by default.
         """
-        asked = self.experiment
+        asked = self.experiment.simulation
         shared: dict[str, Any] = {
             "runs": asked.runs if runs is None else runs,
             "seed": asked.seed,
             "dtype": asked.dtype,
-            "privacy": asked.privacy,
+            "privacy": asked.condition(RandomisedResponse),
         }
         players = (asked.problem, asked.algorithm, asked.gossip)
         try:
@@ -131,9 +133,9 @@ def request(
     wanted = dict(knobs.parse_range(text) for text in ranges)
     document = read_document(source, overrides)
     experiment = document.experiment()
-    if experiment.draws is not None:
+    if experiment.simulation.draws is not None:
         raise ConfigError(f"{source}: tune draws the losses anew by itself; leave draws out")
-    if experiment.liars:
+    if experiment.simulation.condition(Liars) is not None:
         raise ConfigError(f"{source}: tune plays with honest agents alone; leave [liars] out")
     if document.tables["algorithm"].get(THEOREM):
         raise ConfigError(

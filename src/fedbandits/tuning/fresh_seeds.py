@@ -11,20 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fedbandits.algorithms import AnyAlgorithm
-from fedbandits.common import checks
 from fedbandits.common.describe import describe
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
 from fedbandits.problems import Problem
+from fedbandits.simulation.simulation import DType, Simulation, conditions_of
 
-from .play import at_end, play
+from .play import at_end, play_each
 from .seeds import draws_losses, in_words, stage_seeds
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fedbandits.common.statistics import Interval
-    from fedbandits.engine.preparation import DType
     from fedbandits.results.result import Result
 
 logger = logging.getLogger("fedbandits")
@@ -103,7 +102,6 @@ class Report:
         return pd.DataFrame(columns)
 
 
-@checks.explained
 def report(
     problem: Problem,
     tuned: AnyAlgorithm,
@@ -121,8 +119,9 @@ def report(
 
     Arguments as those of `choose`, with which no seed is shared, whatever `seed` is.
     """
-    runs = checks.whole(runs, "runs", least=1)
-    redrawn = draws_losses(problem)
+    conditions = conditions_of(privacy)
+    simulation = Simulation(problem, tuned, gossip, runs, dtype=dtype, conditions=conditions)
+    runs, redrawn = simulation.runs, draws_losses(problem)
     seeds = stage_seeds("fresh", draws if redrawn else 1, seed, problem)
     if progress is not False:
         logger.info("report: %d runs, on %s", runs, in_words(len(seeds), redrawn))
@@ -130,7 +129,7 @@ def report(
     both = [tuned] if describe(tuned) == describe(given) else [tuned, given]
     pairs = []
     for drawn in seeds:
-        played = play(problem.redraw(drawn), both, gossip, runs, drawn, dtype, progress, privacy)
+        played = play_each(simulation, both, drawn, progress)
         pairs.append((played[0], played[-1]))
     return Report(tuple(a for a, _ in pairs), tuple(b for _, b in pairs), seeds, redrawn)
 

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from fedbandits.engine.devices import one_per_core
+
 from . import digests
 from .table import PROGRAMS
 
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="pin the digests of all programs")
     parser.add_argument("--texts", type=Path, metavar="DIR", help="write a text file a program")
     given = parser.parse_args()
+    one_per_core()  # before the first problem starts JAX
     if given.write and given.names:
         parser.error("--write pins all programs; leave the names out")
     old = digests.pinned() if digests.PINNED.exists() else {"versions": {}, "programs": {}}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedbandits.common.backend import playing_on
-from fedbandits.engine import batch, chunk_runner, preparation
+from fedbandits.engine import chunk_runner, group, preparation
 from fedbandits.engine.mixing import gather_kernel, mixer
 from fedbandits.engine.recording import finish
 
@@ -72,15 +72,15 @@ def _intercepted(asked: Asked, platform: Platform) -> Iterator[None]:
     def instead(kind: Kind, function: Any) -> Any:
         return lambda *args, **static: asked(kind, function, args, static)
 
-    inside: Any = batch
+    inside: Any = group
     compiled, look, sums = inside.compiled, inside.look, gather_kernel.neighbour_sums
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch, "compiled", lambda *a, **k: instead("rounds", compiled(*a, **k)))
-        patch.setattr(batch, "look", instead("look", look))
+        patch.setattr(group, "compiled", lambda *a, **k: instead("rounds", compiled(*a, **k)))
+        patch.setattr(group, "look", instead("look", look))
         for name in ("_recommend", "_recommend_in_tiles"):
             patch.setattr(finish, name, instead("recommend", getattr(finish, name)))
         if platform == "cuda":
-            for module in (chunk_runner, preparation, finish):
+            for module in (chunk_runner, group, preparation, finish):
                 patch.setattr(module, "playing_on", lambda _: playing_on("gpu"))
 
             def for_triton(lists: Any) -> Any:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 import fedbandits as fb
-from fedbandits.engine.executors.chunk import compilations
+from fedbandits.engine.executors.program import compilations
 
 from .capture import never_compiled
 from .table import (

@@ -10,8 +10,7 @@ import jax
 import numpy as np
 
 import fedbandits as fb
-from fedbandits.engine.several_algorithms import simulate_each
-from fedbandits.engine.several_draws import simulate_draws
+from tests.engine.simulations import simulate_draws, simulate_each
 
 from .capture import Kind, Platform, captured
 

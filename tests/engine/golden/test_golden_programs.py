@@ -13,8 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import fedbandits.engine.preparation  # noqa: F401  # before JAX starts: it sees every core
-
 from . import digests
 from .__main__ import file_name
 from .normal_form import normal_form

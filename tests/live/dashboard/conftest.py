@@ -1,4 +1,4 @@
-"""A browser for the tests of the dashboard, and pages that keep what went wrong."""
+"""A browser for the tests of the dashboard, and pages that record requests and errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ QUIET = [
 ]
 
 PATIENCE = 15_000
-"""Milliseconds: two test processes on two busy cores are slow at times."""
+"""Milliseconds to wait for the page on a busy machine."""
 
 Open = Callable[..., "Visit"]
 
 
 class Visit:
-    """A page, what it asked for, and what it complained of."""
+    """A page, its requests and its error messages."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -36,13 +36,13 @@ class Visit:
 
     @property
     def width(self) -> Any:
-        """How wide the page is, of which a part may lie outside the window."""
+        """The width of the page, which may exceed the window's."""
         return self.page.evaluate("document.scrollingElement.scrollWidth")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    # For one file at a time: while it is there, no other test could start an event loop.
+    # Per module, because no other test can start an event loop while the browser runs.
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Open]:
-    """Opens an address; `width`, `height` and what else a context takes may be told."""
+    """Return a function that opens an address, with options of the browser context."""
     contexts = []
 
     def opened(address: str, width: int = 1200, height: int = 800, **options: Any) -> Visit:

@@ -1,4 +1,4 @@
-"""A stand-in for an agent's service: the page, and events that the tests make up."""
+"""A stand-in for an agent's service, with the page and events of the tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPES = {
 
 
 class Service:
-    """What the server says, as the tests change it.
+    """The behaviour of the server, which tests change.
 
     Attributes:
         event: what is sent next, and again every `period` seconds; or a function that gives it.
@@ -46,7 +46,7 @@ class Service:
 
     @property
     def link(self) -> str:
-        """The address with the token, as an operator gets it."""
+        """The address with the token, as the command line prints it."""
         return f"{self.address}/#token=open%20sesame%2F%2B%25"
 
 
@@ -132,7 +132,7 @@ def neighbour(silent_for: float | None = 0.4, **changes: Any) -> Neighbour:
 
 
 def status(name: str = "centre", **changes: Any) -> Status:
-    """An agent with four neighbours, one of each kind."""
+    """Return the status of an agent with four neighbours, one of each kind."""
     usual: dict[str, Any] = {
         "name": name,
         "version": "1.2.3",
@@ -167,7 +167,7 @@ def status(name: str = "centre", **changes: Any) -> Status:
 
 
 def federation(rows: int, columns: int, arms: int, leading: int = 1) -> dict[str, Any]:
-    """A grid of agents, in which `leading` arms lead; the last agent cannot be reached."""
+    """Return a grid of agents with `leading` leading arms, whose last agent cannot be reached."""
     names = [f"site-{i:02}" for i in range(rows * columns)]
     edges = [
         (names[r * columns + c], names[(r + down) * columns + c + right])
@@ -194,7 +194,7 @@ def federation(rows: int, columns: int, arms: int, leading: int = 1) -> dict[str
 
 
 def distribution(arms: int, leader: int) -> dict[str, Any]:
-    """Arms of which one leads, and the others follow the farther from it the less."""
+    """Return arms of which one leads, with smaller probabilities farther from it."""
     weights = [math.exp(-abs(arm - leader) / 2) for arm in range(arms)]
     names = tuple(f"arm {arm + 1}" for arm in range(arms))
     return {
@@ -205,5 +205,5 @@ def distribution(arms: int, leader: int) -> dict[str, Any]:
 
 
 def plain(event: Any) -> Any:
-    """An event as the page reads it, to be changed."""
+    """Return an event as plain data."""
     return json.loads(msgspec.json.encode(event))

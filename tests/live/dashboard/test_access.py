@@ -85,7 +85,7 @@ def test_pictures_follow_the_scheme_while_they_are_open(visit: Open) -> None:
         )
         assert page.evaluate(blank) == [0xE6, 0xEA, 0xEE, 255]
         page.emulate_media(color_scheme="dark")
-        # Not wait_for_function: the page's policy lets no string become code.
+        # Not wait_for_function: the page's policy forbids evaluating strings.
         for _ in range(50):
             if page.evaluate(blank) == [0x26, 0x2E, 0x38, 255]:
                 break
@@ -100,7 +100,7 @@ def test_a_phone_scrolls_one_way_only(visit: Open, service: Service) -> None:
     assert shown.width <= 360
     for width, height in ((740, 360), (360, 640)):
         shown.page.set_viewport_size({"width": width, "height": height})
-        # What is drawn follows the window a frame later.
+        # The page adapts to the window a frame later.
         for _ in range(PATIENCE // 100):
             if shown.width <= width:
                 break
@@ -110,7 +110,7 @@ def test_a_phone_scrolls_one_way_only(visit: Open, service: Service) -> None:
 
 
 def stops(page: Page) -> list[str]:
-    """What Tab reaches, in order; each must be seen to have the focus."""
+    """Return the elements that Tab reaches, in order; each must show its focus."""
     named: list[str] = []
     for _ in range(40):
         page.keyboard.press("Tab")

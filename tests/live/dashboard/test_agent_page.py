@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-from fedbandits.live.agent.status import LossWindow, MeanLosses
+from fedbandits.live.protocol.loss_sums import LossWindow, MeanLosses
 from tests.chromium import needs_chromium
 from tests.live.dashboard.conftest import Open
 from tests.live.dashboard.standin import PAGE, TOKEN, Service, neighbour, plain, serve, status
@@ -28,7 +28,7 @@ def fact(label: str) -> str:
 
 
 @pytest.mark.soak
-def test_an_apprentice_who_is_cut_off_and_agrees(visit: Open) -> None:
+def test_an_apprentice_without_links(visit: Open) -> None:
     lost = neighbour(None, no_link="it closed the link")
     one = status(baseline="tea", disagreement=3e-17, neighbours={"north": lost})
     with serve(one) as service:
@@ -39,7 +39,7 @@ def test_an_apprentice_who_is_cut_off_and_agrees(visit: Open) -> None:
         expect(page.locator("#neighbours td").last).to_have_text("no link: it closed the link")
 
 
-def test_it_shows_the_numbers_and_asks_nobody_else(visit: Open, service: Service) -> None:
+def test_it_shows_the_numbers_and_requests_nothing_else(visit: Open, service: Service) -> None:
     shown = visit(service.link)
     page = shown.page
     expect(page.locator("#agent-name")).to_have_text("centre")
@@ -140,15 +140,24 @@ def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
 
 
 @pytest.mark.soak
-def test_choices_per_second(visit: Open, service: Service) -> None:
-    seconds = itertools.count(4, 4)
-    service.event = lambda: status(rounds=15 * (now := next(seconds)), uptime=float(now))
+def test_choices_per_second_and_colours_of_the_heat_map(visit: Open, service: Service) -> None:
+    seconds, only = itertools.count(4, 4), (0.0, 0.0, 1.0)
+    service.event = lambda: status(
+        rounds=15 * (now := next(seconds)), uptime=float(now), probabilities=only
+    )
     page = visit(service.link).page
     expect(page.locator(fact("Choices per second"))).to_have_text("15")
+    expect(page.locator("#recommended-probability")).to_have_text("with probability 1.000")
+    dark, bright = page.evaluate(
+        "() => { const map = document.getElementById('heat'), pen = map.getContext('2d');"
+        "return [10, 80].map(y => [...pen.getImageData(map.width - 70, y, 1, 1).data]); }"
+    )
+    assert dark == [0x44, 0x01, 0x54, 255]
+    assert bright == [0xFD, 0xE7, 0x25, 255]
 
 
 @pytest.mark.soak
-def test_links_are_told_apart_by_more_than_colour(visit: Open, service: Service) -> None:
+def test_links_differ_by_more_than_colour(visit: Open, service: Service) -> None:
     service.event = msgspec.structs.replace(
         status(), neighbours=status().neighbours | {"far": neighbour(None)}
     )
@@ -189,19 +198,6 @@ def test_the_heat_map_is_read_by_mouse_and_by_keys(visit: Open, service: Service
 
 
 @pytest.mark.soak
-def test_the_heat_map_is_painted_in_its_colours(visit: Open, service: Service) -> None:
-    service.event = msgspec.structs.replace(status(), probabilities=(0.0, 0.0, 1.0))
-    page = visit(service.link).page
-    expect(page.locator("#recommended-probability")).to_have_text("with probability 1.000")
-    dark, bright = page.evaluate(
-        "() => { const map = document.getElementById('heat'), pen = map.getContext('2d');"
-        "return [10, 80].map(y => [...pen.getImageData(map.width - 70, y, 1, 1).data]); }"
-    )
-    assert dark == [0x44, 0x01, 0x54, 255]
-    assert bright == [0xFD, 0xE7, 0x25, 255]
-
-
-@pytest.mark.soak
 def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#disagreement .readout")).to_have_text("0.375 now")
@@ -239,10 +235,10 @@ def test_a_certificate_that_expires(
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("period", "state"), [(0.5, "silent"), (5.0, "heard"), (4.0, "silent")])
-def test_silent_is_a_matter_of_gossip_periods(
+def test_links_are_silent_after_twenty_gossip_periods(
     visit: Open, service: Service, period: float, state: str
 ) -> None:
-    """South was heard 83 s ago: that is long where all speak twice a second."""
+    """South was heard 83 s ago, which is long if gossip is frequent."""
     service.event = plain(status()) | {"gossip_period": period}
     row = visit(service.link).page.locator("#neighbours tr").nth(1)
     expect(row).to_have_attribute("data-state", state)
@@ -258,10 +254,14 @@ def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service:
     expect(page.locator("#agent-name")).to_have_text("centre")
     assert page.context.cookies() == []
     assert page.evaluate("localStorage.length") == 0
+    page = visit(f"{service.address}/#token=old").page
+    expect(page.locator("#token-form")).to_be_visible()
+    page.goto(service.link)  # pasted into the open tab
+    expect(page.locator("#agent-name")).to_have_text("centre")
 
 
 @pytest.mark.soak
-def test_a_token_is_asked_for(visit: Open, service: Service) -> None:
+def test_the_page_asks_for_a_token(visit: Open, service: Service) -> None:
     shown = visit(service.address)
     page = shown.page
     expect(page.locator("#token")).to_be_focused()
@@ -277,14 +277,6 @@ def test_a_token_is_asked_for(visit: Open, service: Service) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#agent-name")).to_have_text("centre")
     expect(page.locator("#token-form")).to_be_hidden()
-
-
-@pytest.mark.soak
-def test_a_token_pasted_into_an_open_tab(visit: Open, service: Service) -> None:
-    page = visit(f"{service.address}/#token=old").page
-    expect(page.locator("#token-form")).to_be_visible()
-    page.goto(service.link)
-    expect(page.locator("#agent-name")).to_have_text("centre")
 
 
 PAUSES = {"2 ** failures++": "1200 ** failures++", "15000": "600_000"}
@@ -321,13 +313,11 @@ def test_a_lost_connection_comes_back(visit: Open, service: Service) -> None:
 
 
 @pytest.mark.soak
-def test_an_agent_that_hangs_is_not_taken_for_one_that_is_well(
-    visit: Open, service: Service
-) -> None:
+def test_a_hung_agent_is_reported(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#agent-name")).to_have_text("centre")
     service.state = "hung"
-    expect(page.locator("#connection-text")).to_have_text(re.compile("nothing was heard for 5 s"))
+    expect(page.locator("#connection-text")).to_have_text(re.compile("no event for 5 s"))
     service.state = "up"
     expect(page.locator("#connection")).to_have_attribute("data-state", "connected")
 
@@ -338,8 +328,8 @@ def test_events_that_cannot_be_shown_are_no_lost_connection(visit: Open, service
     words = shown.page.locator("#connection-text")
     expect(words).to_contain_text("Connected since")
     service.event = {"something": "else"}
-    expect(words).to_contain_text("The agent sends what this page cannot show")
-    assert shown.complaints  # for whoever looks for the reason
+    expect(words).to_contain_text("This page cannot show the events of the agent")
+    assert shown.complaints
     service.event = status()
     expect(words).to_contain_text("Connected since")
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a federation of real processes, drawn from a seed: one thing after another."""
+"""Random disturbances of a federation of real processes, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from fedbandits.live.operations.local_cluster import Member, start
+from fedbandits.live.operations.local_cluster import MemberProcess, start_member
 
 from .forwarder import Forwarder, Forwarders
 
 DECK = ("kill", "kill", "kill", "stop", "cut", "black hole", "forget", "slow")
-"""Is shuffled and dealt, and then again: each kind happens, however short the time."""
+"""Shuffled and dealt repeatedly, so that each kind happens."""
 
 PAUSE = (0.3, 1.2)
-"""Seconds between two disturbances; several are under way at once."""
+"""Seconds between two disturbances; several may last at once."""
 
 LASTS = (2.0, 12.0)
-"""Seconds of one, either of them: a link counts as broken after ten that are silent."""
+"""Seconds of a disturbance: below and above the ten after which a silent link is broken."""
 
 DOWN = (0.0, 1.0)
 """Seconds until a killed agent is started again."""
@@ -34,7 +34,7 @@ Edge: TypeAlias = tuple[str, str]
 
 
 class UnderWay(NamedTuple):
-    """One disturbance, until it is over."""
+    """A disturbance that lasts."""
 
     ends: float
     victim: str | Edge
@@ -42,7 +42,7 @@ class UnderWay(NamedTuple):
 
 
 class Links:
-    """A forwarder each way over every edge: whoever opens the link, it can be disturbed.
+    """Forwarders in both directions of every edge, because either end may open the link.
 
     Args:
         forwarders: make and hold them.
@@ -54,10 +54,10 @@ class Links:
         self.of: dict[Edge, dict[str, Forwarder]] = {
             edge: {end: forwarders.make() for end in edge} for edge in edges
         }
-        """By edge: the forwarder that leads to either end."""
+        """By edge and end: the forwarder that leads to the end."""
 
     def lead(self, folder: Path) -> None:
-        """Have every `agent.toml` name the forwarders instead of the neighbours themselves."""
+        """Replace the neighbours' addresses by the forwarders' in every `agent.toml`."""
         for u, v in [way for edge in self.of for way in (edge, edge[::-1])]:
             link = self.of[(u, v) if (u, v) in self.of else (v, u)][v]
             file = folder / f"{u}.toml"
@@ -66,12 +66,12 @@ class Links:
             file.write_text(text.replace(f'"{link.to}"', f'"{link.address}"'), encoding="utf-8")
 
     def tell(self, edge: Edge, act: Callable[[Forwarder], None]) -> None:
-        """Disturb an edge, or heal it."""
+        """Disturb or heal an edge."""
         self._forwarders.tell(act, self.of[edge].values())
 
 
 class Chaos:
-    """Kills and stops agents, cuts, silences and slows down links, for a while each.
+    """Kills and stops agents, and cuts, silences and slows down links.
 
     Args:
         members: the processes; those that are started again are put in their place.
@@ -83,7 +83,9 @@ class Chaos:
         happened: how often what did.
     """
 
-    def __init__(self, members: dict[str, Member], links: Links, folder: Path, seed: int) -> None:
+    def __init__(
+        self, members: dict[str, MemberProcess], links: Links, folder: Path, seed: int
+    ) -> None:
         self.happened: Counter[str] = Counter()
         self._members, self._links, self._folder = members, links, folder
         self._chance = random.Random(seed)
@@ -91,7 +93,7 @@ class Chaos:
         self._under_way: list[UnderWay] = []
 
     def rage(self, seconds: float) -> None:
-        """For so long; at the end everything is as it was."""
+        """Disturb for this long, then undo all disturbances."""
         began = time.monotonic()
         try:
             while (now := time.monotonic()) < began + seconds:
@@ -143,7 +145,7 @@ class Chaos:
         return partial(self._links.tell, edge, Forwarder.heal)
 
     def _start(self, name: str) -> None:
-        self._members[name] = start(name, self._members[name].url, self._folder)
+        self._members[name] = start_member(name, self._members[name].url, self._folder)
 
     def _end(self, over: list[UnderWay]) -> None:
         for each in over:

@@ -1,4 +1,4 @@
-"""Links that a test cuts, fills with silence, slows down and heals: TCP, passed on in between."""
+"""TCP forwarders that a test can cut, silence, slow down and heal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Forwarder:
-    """Passes on what comes to its own address to another one, and what is answered.
+    """Forwards bytes between its own address and another one, in both directions.
 
     Made by `Forwarders`, in whose event loop all of it runs.
 
@@ -32,18 +32,18 @@ class Forwarder:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen on an address that nobody has."""
+        """Listen on a free address."""
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self) -> None:
-        """Both ends hear that it broke, and a new connection ends at once."""
+        """Break all connections; new connections end at once."""
         self._refuses = True
         for writer in self._writers:
             writer.transport.abort()
 
     def black_hole(self) -> None:
-        """Nothing passes, and nobody is told: not that it broke, nor that an end has closed.
+        """Forward nothing until healed, not even that an end has closed.
 
         A new connection is taken and hears nothing. What was under way arrives when it is healed,
         as TCP sends again what was lost.
@@ -51,7 +51,7 @@ class Forwarder:
         self._passing.clear()
 
     def forget(self) -> None:
-        """Nothing passes on the connections that are there, ever again; new ones work.
+        """Forward nothing on existing connections from now on; new ones work.
 
         So a router dies, and another takes its place: only silence tells the ends.
         """
@@ -60,16 +60,16 @@ class Forwarder:
         self._passing.set()
 
     def slow(self, seconds: float) -> None:
-        """What is passed on waits for so long."""
+        """Delay all bytes by so many seconds."""
         self._delay = seconds
 
     def heal(self) -> None:
-        """As if nothing had been."""
+        """Undo all disturbances except `forget`."""
         self._refuses, self._delay = False, 0.0
         self._passing.set()
 
     def stop(self) -> None:
-        """Listen no more, and end all connections."""
+        """Stop listening, and end all connections."""
         if self._server is not None:
             self._server.close()
         self.cut()
@@ -98,7 +98,7 @@ class Forwarder:
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passing: asyncio.Event
     ) -> None:
-        """One way, in order, until an end closes: then both are closed."""
+        """Forward one direction until an end closes, then close both."""
         with suppress(OSError):
             while data := await reader.read(2**16):
                 await asyncio.sleep(self._delay)
@@ -110,7 +110,7 @@ class Forwarder:
 
 
 class Forwarders:
-    """Any number of them, in a thread of their own, which ends with the block."""
+    """Forwarders in a thread, which ends with the block."""
 
     def __enter__(self) -> Forwarders:
         self._loop = asyncio.new_event_loop()
@@ -126,11 +126,11 @@ class Forwarders:
         self._loop.close()
 
     def make(self, to: str = "") -> Forwarder:
-        """A new one to an address, or to one that it is told later."""
+        """Return a new forwarder to an address, which may be set later."""
         return self._run(self._make(to))
 
     def tell(self, act: Callable[[Forwarder], None], which: Iterable[Forwarder]) -> None:
-        """Cut, slow down or heal some; returns when it is done."""
+        """Apply an action to some forwarders."""
         self._run(self._tell(act, which))
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:

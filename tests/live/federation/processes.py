@@ -1,4 +1,4 @@
-"""Whole federations in real processes on the loopback address, for tests."""
+"""Federations in real processes on the loopback address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from typing import Any
 
 from fedbandits.live import Federation
 from fedbandits.live.operations.client import Client
-from fedbandits.live.operations.local_cluster import Member, sites_written, start, stop_all
+from fedbandits.live.operations.local_cluster import (
+    MemberProcess,
+    start_member,
+    stop_members,
+    write_sites,
+)
 
 
 @contextmanager
@@ -22,18 +27,18 @@ def running(
     source: Path,
     folder: Path,
     before: Callable[[], None] = lambda: None,
-) -> Iterator[dict[str, Member]]:
-    """All members, each in a process of its own; ended whatever happens.
+) -> Iterator[dict[str, MemberProcess]]:
+    """Run each member in its own process until the block ends.
 
     Args:
-        federation: what is run.
+        federation: the federation to run.
         source: its file.
         folder: for keys, journals, tokens and logs.
-        before: is called when all files are written, before a process is started.
+        before: called after all files are written and before a process starts.
     """
-    with sites_written(federation, source, folder) as services:
+    with write_sites(federation, source, folder) as services:
         before()
-        members = {name: start(name, url, folder) for name, url in services.items()}
+        members = {name: start_member(name, url, folder) for name, url in services.items()}
         try:
             for member in members.values():
                 wait_for(member)
@@ -42,20 +47,20 @@ def running(
             for member in members.values():
                 if member.process.poll() is None:
                     os.kill(member.process.pid, signal.SIGCONT)
-            stop_all(list(members.values()))
+            stop_members(list(members.values()))
 
 
-def client(member: Member) -> Client:
+def client(member: MemberProcess) -> Client:
     return Client(member.url, member.token.read_text(encoding="utf-8").strip(), timeout=5.0)
 
 
-def ask(member: Member, path: str, body: dict[str, Any] | None = None) -> Any:
+def ask(member: MemberProcess, path: str, body: dict[str, Any] | None = None) -> Any:
     with client(member) as service:
         return service.ask(path, body)
 
 
-def wait_for(member: Member, seconds: float = 60.0) -> None:
-    """Until it answers."""
+def wait_for(member: MemberProcess, seconds: float = 60.0) -> None:
+    """Wait until a member responds."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -68,7 +73,7 @@ def wait_for(member: Member, seconds: float = 60.0) -> None:
 
 
 def warnings_in(folder: Path) -> list[str]:
-    """Log lines that are more than information."""
+    """Return log lines above the level INFO."""
     found = []
     for log in sorted(folder.glob("*.log")):
         for line in log.read_text(encoding="utf-8").splitlines():

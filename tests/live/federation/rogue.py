@@ -1,4 +1,4 @@
-"""A true member in the test's own process: it keeps what it sends, and can send anything."""
+"""A true member in the test's process, which can send any message."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from fedbandits.live import Agent
 from fedbandits.live.operations.site import Site
-from fedbandits.live.transport.tls import TlsTransport
+from fedbandits.live.transport.tls_transport import TlsTransport
 
 
 class Keeping(TlsTransport):
-    """Keeps what is sent."""
+    """A transport that keeps the messages it sends."""
 
     def __init__(self, site: Site) -> None:
         assert site.keys is not None
@@ -30,7 +30,7 @@ class Keeping(TlsTransport):
 
 
 class Rogue:
-    """An honest agent over a transport that the test has in its hands.
+    """An honest agent over a transport that the test controls.
 
     Args:
         site: what its file says.
@@ -45,7 +45,7 @@ class Rogue:
         self.start()
 
     def start(self, journal: Path | None = None) -> None:
-        """Another journal is that of a member that lost its disk."""
+        """Start the agent; with another journal, as a member that lost its disk."""
         journal = journal or self.site.journal
         self.site = self.site._replace(journal=journal)
         self.transport = Keeping(self.site)
@@ -63,7 +63,7 @@ class Rogue:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Its keys are free for another link, meanwhile."""
+        """Stop the agent, so that the test can use its keys for other links."""
         self.stop()
         try:
             yield
@@ -77,7 +77,7 @@ class Rogue:
         return float(self._do(ask))
 
     def send(self, *messages: bytes) -> None:
-        """All of them, over its own link, as fast as the link takes them."""
+        """Send messages over the agent's link, as fast as the link takes them."""
 
         async def work() -> None:
             before = self.transport.counts.copy()

@@ -1,4 +1,4 @@
-"""Nine processes with certificates of their own, killed, stopped and restarted, on bad links."""
+"""Nine processes with certificates, killed, stopped and restarted, on bad links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.operations.local_cluster import Member
+from fedbandits.live.operations.local_cluster import MemberProcess
 from tests.salt import SALT
 
 from .disturbances import DECK, Chaos, Links
@@ -22,10 +22,10 @@ from .forwarder import Forwarders
 from .processes import ask, running, wait_for
 
 SECONDS = float(os.environ.get("CHAOS", "60"))
-"""Of chaos in `make soak`; 300 on demand."""
+"""Seconds of chaos."""
 
 LEAST = 1e-9
-"""Neighbours whose sums of losses are not so far apart agree."""
+"""The largest difference of sums of losses between neighbours that agree."""
 
 FILE = """
 arms = ["tea", "coffee", "cocoa"]
@@ -39,9 +39,9 @@ cols = 3
 
 
 class Application:
-    """Chooses and observes at one agent until it ends; remembers what was acknowledged."""
+    """Chooses and observes at one agent, and records what was acknowledged."""
 
-    def __init__(self, members: dict[str, Member], name: str, seed: int) -> None:
+    def __init__(self, members: dict[str, MemberProcess], name: str, seed: int) -> None:
         self.observed: dict[str, float] = {}
         self.tickets: dict[str, tuple[str, float]] = {}
         self.forgotten: list[str] = []
@@ -64,7 +64,7 @@ class Application:
                 continue
 
     def _observe(self, ticket: str, loss: float) -> None:
-        """Until it is acknowledged: an observation may be repeated, whatever has happened."""
+        """Repeat an observation until it is acknowledged."""
         while not self.ended.is_set():
             try:
                 ask(self._members[self.name], "/v1/observe", {"ticket": ticket, "loss": loss})
@@ -117,16 +117,16 @@ def test_chaos(tmp_path: Path, seconds: float) -> None:
     assert all(application.observed for application in applications)
 
 
-def disagreement(members: dict[str, Member]) -> tuple[float, bool]:
-    """The largest between neighbours, and whether all have heard of each other."""
+def disagreement(members: dict[str, MemberProcess]) -> tuple[float, bool]:
+    """Return the largest disagreement, and whether all neighbours have heard each other."""
     found = [ask(member, "/v1/status") for member in members.values()]
     neighbours = [each for one in found for each in one["neighbours"].values()]
     heard = all(each["silent_for"] is not None for each in neighbours)
     return max(each["disagreement"] for each in found), heard
 
 
-def agree(members: dict[str, Member]) -> float:
-    """Disagreement falls to nothing, once nothing happens any more; in how many seconds."""
+def agree(members: dict[str, MemberProcess]) -> float:
+    """Wait for agreement after the chaos; return how many seconds it took."""
     began = time.monotonic()
     while True:
         apart, heard = disagreement(members)
@@ -137,7 +137,7 @@ def agree(members: dict[str, Member]) -> float:
 
 
 def check_observed(saved: Any, application: Application) -> None:
-    """Every observation that was acknowledged is there, and counted once."""
+    """Check that every acknowledged observation is counted exactly once."""
     records = {record.id: record for record in saved.tickets}
     assert application.forgotten == []
     for ticket, loss in application.observed.items():
@@ -152,7 +152,7 @@ def check_observed(saved: Any, application: Application) -> None:
 
 
 def mass_error(journals: dict[str, Any]) -> float:
-    """Σz - Σ of what was put in, relative to it: what flowed out has flowed in."""
+    """Return the sum of all flows relative to the inputs, which is zero if no mass is lost."""
     put_in = sum(np.frombuffer(j.saved.state.inputs["z"]) for j in journals.values())
     flows = sum(
         np.frombuffer(edge.flow["z"]) for j in journals.values() for edge in j.saved.edges.values()

@@ -1,12 +1,8 @@
-"""What agents lose while `live up` shows how it works: problems, replayed part by part."""
+"""The losses of demonstrations by `live up`: each agent replays its part of a problem."""
 
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +13,12 @@ import fedbandits as fb
 from fedbandits.common.extras import PACKAGES
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.live import Federation
-from fedbandits.live.federation.file import read_demo
+from fedbandits.live.federation.demo import demo_losses, demo_pace, read_demo
 from fedbandits.live.journal import read_journal
-from fedbandits.live.operations.client import Client
-from fedbandits.live.operations.local_cluster import demo_losses, demo_pace
-from fedbandits.live.rehearsal.rehearsal import Rehearsal, _game, _runs
-from fedbandits.live.rehearsal.run import play_run
+from fedbandits.live.rehearsal.rehearsal import Rehearsal, _runs
 from tests.without import run_without
+
+from .test_up import page_of, up, wait_for
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cdn.toml"
 PROBLEM = fb.problems.cdn()
@@ -82,8 +77,8 @@ def test_it_takes_no_jax(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
         "from fedbandits.live import Federation\n"
-        "from fedbandits.live.federation.file import read_demo\n"
-        "from fedbandits.live.operations.local_cluster import demo_losses\n"
+        "from fedbandits.live.federation.demo import read_demo\n"
+        "from fedbandits.live.federation.demo import demo_losses\n"
         f"file = Path({str(EXAMPLE)!r})\n"
         "print(demo_losses(Federation.read(file), read_demo(file))(1, 0, 0))"
     )
@@ -94,36 +89,25 @@ def test_it_takes_no_jax(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_edges_rehearse_what_is_simulated() -> None:
-    """The very arms, so that what simulations find holds for live edges; see docs/start/cdn.md."""
+    """A rehearsal plays the same arms as a simulation; see docs/start/cdn.md."""
     first = fb.problems.from_tensor(PROBLEM.tensor[:60])
     federation = Federation.read(EXAMPLE)
-    rehearsal = Rehearsal(first, federation, seed=3, lockstep=True)
-    [run] = _runs(rehearsal, _game(rehearsal))
+    [run] = _runs(Rehearsal.of(first, federation, seed=3, lockstep=True))
     assert isinstance(federation.gossip, fb.Gossip)
     simulated = trajectory(first, federation.algorithm, federation.gossip, seed=3)
-    np.testing.assert_array_equal(play_run(run).action, simulated.action[:, 0])
+    np.testing.assert_array_equal(run.play().action, simulated.action[:, 0])
 
 
 @pytest.mark.soak
 def test_sixteen_edges_replay_their_traffic(tmp_path: Path) -> None:
-    """Every edge's own misses come to its own process, and to nobody else's."""
+    """Every process observes the misses of its own edge and no others."""
     assert PROBLEM.agent_names is not None
     assert PROBLEM.arm_names is not None
     file, folder = tmp_path / "cdn.toml", tmp_path / "up"
     arms = "[" + ", ".join(f'"{arm}"' for arm in PROBLEM.arm_names[::-1]) + "]"
     file.write_text(re.sub(r"(?m)^arms = .*$", f"arms = {arms}", EXAMPLE.read_text()))
-    words = ["-m", "fedbandits", "live", "up", str(file), "--folder", str(folder), "--pace", "0.3"]
-    up = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
-    try:
-        assert up.stdout is not None
-        found = re.search(r"(http://\S+)/#token=(\S+)", up.stdout.readline())
-        assert found is not None
-        wait_for_rounds(10, found[1], found[2])
-    finally:
-        up.send_signal(signal.SIGINT)
-        assert up.wait(60) == 0
-        if up.stdout is not None:
-            up.stdout.close()
+    with up(file, "--folder", folder, "--pace", "0.3") as output, page_of(output) as page:
+        wait_for(page, lambda statuses: min(each["rounds"] for each in statuses) > 10)
     for edge, losses in zip(PROBLEM.agent_names, PROBLEM.tensor.swapaxes(0, 1), strict=True):
         tickets = [
             each
@@ -135,15 +119,3 @@ def test_sixteen_edges_replay_their_traffic(tmp_path: Path) -> None:
         rounds = [each.round - 1 for each in tickets]
         observed = [np.frombuffer(each.feedback)[0] for each in tickets]
         np.testing.assert_array_equal(observed, losses[rounds, played])
-
-
-def wait_for_rounds(rounds: int, url: str, token: str) -> None:
-    """Until every agent has made so many choices."""
-    end = time.monotonic() + 120
-    with Client(url, token) as page:
-        while True:
-            told = page.ask("/v1/federation")["agents"].values()
-            if all(each is not None and each["rounds"] > rounds for each in told):
-                return
-            assert time.monotonic() < end, told
-            time.sleep(0.5)

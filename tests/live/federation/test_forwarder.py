@@ -60,63 +60,62 @@ def is_broken(connection: socket.socket) -> bool:
         return True
 
 
-def test_a_link_passes_on_both_ways() -> None:
-    with echo() as server, Forwarders() as made, connected(made.make(server)) as client:
+@pytest.fixture
+def links() -> Iterator[tuple[Forwarders, Forwarder]]:
+    with echo() as server, Forwarders() as made:
+        yield made, made.make(server)
+
+
+Made = tuple[Forwarders, Forwarder]
+
+
+def test_a_cut_breaks_old_and_new_connections(links: Made) -> None:
+    made, link = links
+    with connected(link) as client:
         assert said(client, b"hello") == b"hello"
+        made.tell(Forwarder.cut, [link])
+        assert is_broken(client)
+    with connected(link) as client:
+        assert is_broken(client)
+    made.tell(Forwarder.heal, [link])
+    with connected(link) as client:
+        assert said(client, b"again") == b"again"
 
 
-def test_a_cut_breaks_what_is_there_and_what_comes() -> None:
-    with echo() as server, Forwarders() as made:
-        link = made.make(server)
-        with connected(link) as client:
-            assert said(client, b"hello") == b"hello"
-            made.tell(Forwarder.cut, [link])
-            assert is_broken(client)
-        with connected(link) as client:
-            assert is_broken(client)
-        made.tell(Forwarder.heal, [link])
-        with connected(link) as client:
-            assert said(client, b"again") == b"again"
-
-
-def test_a_black_hole_tells_nobody_and_keeps_what_was_under_way() -> None:
-    with echo() as server, Forwarders() as made:
-        link = made.make(server)
-        with connected(link) as before, connected(link) as closed:
-            assert said(before, b"hello") == b"hello"
-            made.tell(Forwarder.black_hole, [link])
-            closed.close()
-            with connected(link) as during:
-                for client in (before, during):
-                    client.settimeout(0.2)
-                    with pytest.raises(TimeoutError):
-                        said(client, b"late")
-                made.tell(Forwarder.heal, [link])
-                for client in (before, during):
-                    client.settimeout(WAIT)
-                    assert client.recv(100) == b"late"
-
-
-def test_a_link_that_is_forgotten_is_silent_for_ever_and_a_new_one_works() -> None:
-    with echo() as server, Forwarders() as made:
-        link = made.make(server)
-        with connected(link) as before:
-            assert said(before, b"hello") == b"hello"
-            made.tell(Forwarder.forget, [link])
-            with connected(link) as after:
-                assert said(after, b"hello") == b"hello"
+def test_a_black_hole_is_silent_and_keeps_unread_bytes(links: Made) -> None:
+    made, link = links
+    with connected(link) as before, connected(link) as closed:
+        assert said(before, b"hello") == b"hello"
+        made.tell(Forwarder.black_hole, [link])
+        closed.close()
+        with connected(link) as during:
+            for client in (before, during):
+                client.settimeout(0.2)
+                with pytest.raises(TimeoutError):
+                    said(client, b"late")
             made.tell(Forwarder.heal, [link])
-            before.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                said(before, b"lost")
+            for client in (before, during):
+                client.settimeout(WAIT)
+                assert client.recv(100) == b"late"
 
 
-def test_a_slow_link_delays() -> None:
-    with echo() as server, Forwarders() as made:
-        link = made.make(server)
-        with connected(link) as client:
-            assert said(client, b"hello") == b"hello"
-            made.tell(lambda each: each.slow(0.1), [link])
-            began = time.monotonic()
-            assert said(client, b"hello") == b"hello"
-            assert time.monotonic() - began >= 0.2  # there and back
+def test_a_forgotten_connection_stays_silent_and_a_new_one_works(links: Made) -> None:
+    made, link = links
+    with connected(link) as before:
+        assert said(before, b"hello") == b"hello"
+        made.tell(Forwarder.forget, [link])
+        with connected(link) as after:
+            assert said(after, b"hello") == b"hello"
+        made.tell(Forwarder.heal, [link])
+        before.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            said(before, b"lost")
+
+
+def test_a_slow_link_delays(links: Made) -> None:
+    made, link = links
+    with connected(link) as client:
+        made.tell(lambda each: each.slow(0.1), [link])
+        began = time.monotonic()
+        assert said(client, b"hello") == b"hello"
+        assert time.monotonic() - began >= 0.2  # there and back

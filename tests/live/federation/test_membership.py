@@ -1,4 +1,4 @@
-"""Four sites in processes of their own: one joins, one leaves, each gets the file in its turn."""
+"""Four sites in processes: one member joins, one leaves, and each site gets the file in turn."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from typer.testing import CliRunner
 
 from fedbandits.cli import app
 from fedbandits.live import Federation, read_journal
-from fedbandits.live.operations.local_cluster import Member, start, stop_all
-from fedbandits.live.operations.ports import held_ports
+from fedbandits.live.operations.local_cluster import (
+    MemberProcess,
+    reserved_ports,
+    start_member,
+    stop_members,
+)
 from tests.salt import SALT
 
 from .processes import ask, wait_for
@@ -41,7 +45,7 @@ PATIENCE = 60.0
 
 
 class Sites:
-    """A folder for each site, with what it got last; and an operator's folder."""
+    """A folder for each site, with its last file, and an operator's folder."""
 
     def __init__(self, folder: Path, ports: list[int]) -> None:
         self.folder = folder
@@ -51,17 +55,17 @@ class Sites:
         addresses = [f'{name} = "127.0.0.1:{self.ports.pop()}"' for name in FILE_MEMBERS]
         self.file.write_text(FILE + "\n".join(addresses) + "\n")
         self.command("keys", "--out", str(self.file.parent / "keys"))
-        self.running: dict[str, Member] = {}
+        self.running: dict[str, MemberProcess] = {}
 
     def command(self, name: str, *more: str) -> None:
         done = CliRunner().invoke(app, ["live", name, str(self.file), *more])
         assert done.exit_code == 0, done.output
 
     def give(self, name: str) -> None:
-        """Copy the file to a site, and start its agent anew; one that is no member only ends."""
+        """Copy the file to a site and restart its agent; stop it if it is no longer a member."""
         place = self.folder / name
         if name in self.running:
-            stop_all([self.running.pop(name)])
+            stop_members([self.running.pop(name)])
         if name not in Federation.read(self.file).members:
             return
         if not place.exists():
@@ -73,7 +77,7 @@ class Sites:
             )
             (place / "url").write_text(f"http://127.0.0.1:{port}")
         shutil.copy(self.file, place / "federation.toml")
-        self.running[name] = start(name, (place / "url").read_text(), place)
+        self.running[name] = start_member(name, (place / "url").read_text(), place)
         wait_for(self.running[name])
 
     def play(self, rounds: int) -> None:
@@ -96,12 +100,12 @@ class Sites:
 
 @contextmanager
 def sites(folder: Path) -> Iterator[Sites]:
-    with held_ports(10) as ports:
+    with reserved_ports(10) as ports:
         found = Sites(folder, ports)
         try:
             yield found
         finally:
-            stop_all(list(found.running.values()))
+            stop_members(list(found.running.values()))
 
 
 def all_heard(found: dict[str, Any]) -> bool:
@@ -165,7 +169,7 @@ def test_one_joins_and_one_leaves(tmp_path: Path) -> None:
             assert of_other_files(later[one], other) == of_other_files(found[one], other)
     journals = {name: read_journal(tmp_path / name / f"{name}.db") for name in new.members}
     assert mass_error(journals) <= 1e-9
-    # East was stopped, and has kept what it knew.
+    # East was stopped, and its journal is complete.
     assert read_journal(tmp_path / "east" / "east.db").saved.state is not None
     logs = [
         line

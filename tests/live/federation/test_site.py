@@ -1,4 +1,4 @@
-"""A member's process: its tokens and host names, its log, and its end with its store."""
+"""The process of a member: its tokens, its log, and its end with its store."""
 
 from __future__ import annotations
 
@@ -83,16 +83,9 @@ def choose_often(client: Client) -> None:
 @pytest.mark.slow
 def test_an_agent_says_that_its_disk_is_full(tmp_path: Path) -> None:
     """In the log, to the application, and when its process ends."""
-    (tmp_path / "federation.toml").write_text(
-        'arms = ["a", "b"]\nmembers = ["north"]\nlinks = []\n'
-    )
-    site = tmp_path / "agent.toml"
-    site.write_text(
-        'name = "north"\nfederation = "federation.toml"\n[service]\naddress = "127.0.0.1:0"\n'
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", FULL, str(site)], stderr=subprocess.PIPE, text=True
-    )
+    site(tmp_path, "[service]")
+    command = [sys.executable, "-c", FULL, str(tmp_path / "agent.toml")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
         found = re.search(r"serves (http://[\d.:]+)", process.stderr.readline())
@@ -114,16 +107,7 @@ def test_an_agent_says_that_its_disk_is_full(tmp_path: Path) -> None:
     assert process.returncode == 2
 
 
-def test_the_log_says_where_its_page_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """And where the token is, which itself stays out of the log."""
-    caplog.set_level("INFO", "fedbandits.live")
-    url = run(site(tmp_path, "[service]"))
-    token = tmp_path / "north.token"
-    assert f"its page is {url}/#token=TOKEN; the token is in {token}" in caplog.text
-    assert token.read_text().strip() not in caplog.text
-
-
-def test_tokens_from_the_environment(
+def test_the_log_names_the_source_of_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "fedbandits.live")
@@ -138,6 +122,11 @@ def test_tokens_from_the_environment(
             with pytest.raises(ServiceError, match="403"):
                 reader.ask("/v1/choose", {})
 
+    url = run(site(tmp_path, "[service]"))
+    token = tmp_path / "north.token"
+    assert f"its page is {url}/#token=TOKEN; the token is in {token}" in caplog.text
+    assert token.read_text().strip() not in caplog.text
+    token.unlink()
     run(site(tmp_path, f"[service]\n{variables}"), play)
     assert "the token is in the environment variable NORTH_TOKEN" in caplog.text
     assert TOKEN not in caplog.text
@@ -147,37 +136,30 @@ def test_tokens_from_the_environment(
         run(site(tmp_path, f"[service]\n{variables}"))
 
 
-def test_a_read_token_is_made_at_the_first_start(tmp_path: Path) -> None:
+def test_a_read_token_is_made_and_further_hosts_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "secrets" / "read.token"
     path.parent.mkdir()
 
     def play(url: str) -> None:
         with Client(url, path.read_text().strip()) as reader:
             assert reader.ask("/v1/status")["rounds"] == 0
-
-    run(site(tmp_path, '[service]\nread_token = "secrets/read.token"'), play)
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_further_hosts(tmp_path: Path) -> None:
-    def play(url: str) -> None:
-        token = (tmp_path / "north.token").read_text().strip()
-        with Client(url, token) as client:
             for host, status in (("agent.example.org", 200), ("other.example.org", 421)):
-                client._connection.request("GET", "/healthz", headers={"Host": host})
-                answer = client._connection.getresponse()
+                reader._connection.request("GET", "/healthz", headers={"Host": host})
+                answer = reader._connection.getresponse()
                 answer.read()
                 assert answer.status == status
 
-    run(site(tmp_path, '[service]\nhosts = ["agent.example.org"]'), play)
+    service = 'read_token = "secrets/read.token"\nhosts = ["agent.example.org"]'
+    run(site(tmp_path, f"[service]\n{service}"), play)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_free_memory_is_returned_to_the_system_again_and_again(
+def test_free_memory_is_returned_repeatedly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the C library has a function for that, as glibc does."""
-    monkeypatch.setattr(live_site, "LOOK", 0.01)
-    monkeypatch.setattr(live_site, "TRIM", 0.02)
+    """With glibc, whose function for this also exists here."""
+    monkeypatch.setattr(live_site, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(live_site, "TRIM_SECONDS", 0.02)
     calls: list[int] = []
 
     def trim(pad: int) -> None:
@@ -188,7 +170,4 @@ def test_free_memory_is_returned_to_the_system_again_and_again(
     monkeypatch.setattr(live_site, "malloc_trim", lambda: trim)
     asyncio.run(asyncio.wait_for(run_site(site(tmp_path)), 20))
     assert calls == [0, 0, 0]
-
-
-def test_the_c_library_is_asked_for_its_function() -> None:
     assert malloc_trim()(0) in (0, 1)

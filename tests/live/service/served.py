@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +25,7 @@ from tests.live.links import WAIT
 ARMS = ("tea", "coffee", "cocoa")
 ALONE = Federation(ARMS, fb.networks.path(1))
 DOCUMENT = document()
+READ_TOKEN = "read-0123456789abcdef"
 _CLOSED = {
     name: {"additionalProperties": False, **schema}
     for name, schema in DOCUMENT["components"]["schemas"].items()
@@ -37,7 +40,7 @@ def faults(body: Any, schema: dict[str, Any]) -> list[str]:
 
 
 class Served:
-    """What a test has."""
+    """An agent, its service and a client of the service."""
 
     def __init__(self, agent: Agent, service: Service, client: httpx.AsyncClient) -> None:
         self.agent = agent
@@ -53,7 +56,7 @@ class Served:
         return await self.client.post("/v1/observe", json=body)
 
     async def raw(self, sent: bytes, *, to_the_end: bool = True) -> bytes:
-        """What comes back on a connection of its own: until it is closed, or the first piece."""
+        """Send bytes on a new connection; return all bytes until it closes, or the first piece."""
         reader, writer = await asyncio.open_connection(self.host, self.port)
         writer.write(sent)
         got = b""
@@ -67,7 +70,7 @@ class Served:
         return got
 
     def request(self, path: str, body: bytes = b"{}", *lines: str, method: str = "POST") -> bytes:
-        """A request as bytes, with the token."""
+        """Return a request as bytes, with the token."""
         head = [
             f"{method} {path} HTTP/1.1",
             f"Host: {self.host}:{self.port}",
@@ -103,7 +106,7 @@ async def serving(
     store: Store | None = None,
     **options: Any,
 ) -> AsyncIterator[Served]:
-    """An agent that runs, its service and a client with its token."""
+    """Run an agent with its service and a client with its token."""
     async with Agent(federation.members[0], federation, store or MemoryStore()) as agent:
         service = await serve(agent, token_file=folder / "token", **options)
         async with (
@@ -130,6 +133,29 @@ def served(
     asyncio.run(run())
 
 
+def with_service(
+    *given: Any, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Run a test with a service as its argument `it`; further arguments are fixtures."""
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., None]:
+        def run(tmp_path: Path, **fixtures: Any) -> None:
+            if "tmp_path" in wanted:
+                fixtures["tmp_path"] = tmp_path
+            served(tmp_path, functools.partial(test, **fixtures), *given, **options)
+
+        wanted = {k: each for k, each in inspect.signature(test).parameters.items() if k != "it"}
+        functools.update_wrapper(run, test)
+        path = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY)
+        arguments = [each.replace(kind=path.kind) for each in wanted.values()]
+        if "tmp_path" not in wanted:
+            arguments.append(path)
+        run.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
 def kind_of(response: httpx.Response) -> tuple[int, str]:
-    """The status and kind of a refusal."""
+    """Return the status and kind of a refusal."""
     return response.status_code, response.json()["kind"]

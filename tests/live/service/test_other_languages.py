@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .served import ARMS, Served, served
+from .served import ARMS, Served, with_service
 
 HERE = Path(__file__).parent
 
@@ -25,23 +25,17 @@ async def output_of(*command: str | Path) -> str:
 
 # curl and Node are programs, which no extra of ours can bring; where one is missing it is said.
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
-def test_shell(tmp_path: Path) -> None:
-    async def play(it: Served) -> None:
-        found = await output_of("sh", HERE / "client.sh", it.service.url, tmp_path / "token")
-        assert found.strip() in ARMS
-        assert (it.agent.rounds, it.agent.open_tickets) == (1, 0)
-
-    served(tmp_path, play)
+@with_service()
+async def test_shell(it: Served, tmp_path: Path) -> None:
+    found = await output_of("sh", HERE / "client.sh", it.service.url, tmp_path / "token")
+    assert found.strip() in ARMS
+    assert (it.agent.rounds, it.agent.open_tickets) == (1, 0)
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node")
-def test_node(tmp_path: Path) -> None:
-    async def play(it: Served) -> None:
-        program = HERE / "client.mjs"
-        found = json.loads(
-            await output_of("node", program, it.service.url, tmp_path / "token", "30")
-        )
-        assert sum(found["played"].values()) == found["observed"] == it.agent.rounds == 30
-        assert found["refused"] == [409, "conflict", 404, "unknown_ticket"]
-
-    served(tmp_path, play)
+@with_service()
+async def test_node(it: Served, tmp_path: Path) -> None:
+    program = HERE / "client.mjs"
+    found = json.loads(await output_of("node", program, it.service.url, tmp_path / "token", "30"))
+    assert sum(found["played"].values()) == found["observed"] == it.agent.rounds == 30
+    assert found["refused"] == [409, "conflict", 404, "unknown_ticket"]

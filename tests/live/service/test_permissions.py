@@ -1,4 +1,4 @@
-"""Tokens that only read, and names of hosts that an operator adds."""
+"""Read-only tokens, and names of hosts that an operator adds."""
 
 from __future__ import annotations
 
@@ -8,66 +8,34 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fedbandits.live.service.rates import Buckets, Rate
-
-from .served import Served, kind_of, served
-
-READ_TOKEN = "read-0123456789abcdef"
+from .served import READ_TOKEN, Served, kind_of, served, with_service
 
 
-def test_a_read_token_reads_and_changes_nothing(tmp_path: Path) -> None:
-    async def play(it: Served) -> None:
-        ticket = (await it.choose()).json()["ticket"]
-        it.client.headers["Authorization"] = f"Bearer {READ_TOKEN}"
-        for path in ("/v1/status", "/metrics", "/healthz", "/openapi.json", "/"):
-            assert (await it.client.get(path)).status_code == 200, path
-            assert (await it.client.head(path)).status_code == 200, path
-        async with it.client.stream("GET", "/v1/events") as events:
-            assert events.status_code == 200
-        assert kind_of(await it.choose()) == (403, "read_only")
-        assert kind_of(await it.observe(ticket=ticket, loss=0.5)) == (403, "read_only")
-        for method, path in itertools.product(
-            ("POST", "PUT", "DELETE", "OPTIONS"), ("/v1/status",)
-        ):
-            answer = await it.client.request(method, path)
-            assert kind_of(answer) == (403, "read_only")
-        assert (it.agent.rounds, it.agent.open_tickets) == (1, 1)
-        it.client.headers["Authorization"] = f"Bearer {READ_TOKEN}x"
-        assert kind_of(await it.client.get("/v1/status")) == (401, "unauthorised")
-
-    served(tmp_path, play, read_token=READ_TOKEN)
+@with_service(read_token=READ_TOKEN)
+async def test_a_read_token_reads_and_changes_nothing(it: Served) -> None:
+    ticket = (await it.choose()).json()["ticket"]
+    it.client.headers["Authorization"] = f"Bearer {READ_TOKEN}"
+    for path in ("/v1/status", "/metrics", "/healthz", "/openapi.json", "/"):
+        assert (await it.client.get(path)).status_code == 200, path
+        assert (await it.client.head(path)).status_code == 200, path
+    async with it.client.stream("GET", "/v1/events") as events:
+        assert events.status_code == 200
+    assert kind_of(await it.choose()) == (403, "read_only")
+    assert kind_of(await it.observe(ticket=ticket, loss=0.5)) == (403, "read_only")
+    for method, path in itertools.product(("POST", "PUT", "DELETE", "OPTIONS"), ("/v1/status",)):
+        answer = await it.client.request(method, path)
+        assert kind_of(answer) == (403, "read_only")
+    assert (it.agent.rounds, it.agent.open_tickets) == (1, 1)
+    it.client.headers["Authorization"] = f"Bearer {READ_TOKEN}x"
+    assert kind_of(await it.client.get("/v1/status")) == (401, "unauthorised")
 
 
-def test_without_a_read_token_there_is_none(tmp_path: Path) -> None:
-    async def play(it: Served) -> None:
-        for shown in ("Bearer", "Bearer None", f"Bearer {READ_TOKEN}"):
-            headers = {"Authorization": shown}
-            answer = await it.client.get("/v1/status", headers=headers)
-            assert kind_of(answer) == (401, "unauthorised")
-
-    served(tmp_path, play)
-
-
-def test_readers_have_limits_of_their_own(tmp_path: Path) -> None:
-    """Strangers do not use up the requests of readers, nor readers the application's requests."""
-
-    async def play(it: Served) -> None:
-        guard = it.service.guard
-        now = guard._clock()
-        guard._clock = lambda: now  # all of it in one instant
-        guard._strangers = Buckets(Rate(1, 1), now)
-        guard._readers = Buckets(Rate(2, 2), now)
-        reader = {"Authorization": f"Bearer {READ_TOKEN}"}
-        stranger = {"Authorization": "Bearer wrong"}
-
-        async def status(headers: dict[str, str] | None = None) -> int:
-            return (await it.client.get("/v1/status", headers=headers)).status_code
-
-        assert [await status(stranger) for _ in range(3)] == [401, 429, 429]
-        assert [await status(reader) for _ in range(4)] == [200, 200, 429, 429]
-        assert await status() == 200
-
-    served(tmp_path, play, read_token=READ_TOKEN)
+@with_service()
+async def test_without_a_read_token_there_is_none(it: Served) -> None:
+    for shown in ("Bearer", "Bearer None", f"Bearer {READ_TOKEN}"):
+        headers = {"Authorization": shown}
+        answer = await it.client.get("/v1/status", headers=headers)
+        assert kind_of(answer) == (401, "unauthorised")
 
 
 async def statuses(it: Served, *hosts: str) -> list[int]:

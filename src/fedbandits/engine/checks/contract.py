@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.engine.executors.chunk import draw_uniforms, play_round
-from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.engine.stages.pending_messages import own_state
+from fedbandits.engine.stages.round import draw_uniforms, play_round
+from fedbandits.engine.stages.stages import Stages
 from fedbandits.problems.base import Problem
 
 from .tracing_errors import FAULTS, explanation
@@ -20,8 +20,8 @@ _distribution = jax.jit(lambda algorithm, state, t: algorithm.distribution(state
 _message = jax.jit(lambda algorithm, state: algorithm.message(state))
 _round = jax.jit(play_round)
 _uniforms = jax.jit(
-    lambda algorithm, conditions, t, *sizes: draw_uniforms(algorithm, conditions, t, t, *sizes),
-    static_argnums=(3, 4, 5),
+    lambda algorithm, stages, t, *sizes: draw_uniforms(algorithm, stages, t, t, *sizes),
+    static_argnums=(3, 4),
 )
 
 _ARM = 4
@@ -29,7 +29,7 @@ _ARM = 4
 
 
 def check_contract(
-    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, problem: Problem, runs: int
+    algorithm: AnyAlgorithm, stages: Stages, state: Any, problem: Problem, runs: int
 ) -> dict[str, int]:
     """Refuse an algorithm whose shapes, names or types are not those of the contract.
 
@@ -37,7 +37,7 @@ def check_contract(
         the bytes of each leaf of one agent's message.
     """
     try:
-        return _checked(algorithm, conditions, state, problem, runs)
+        return _checked(algorithm, stages, state, problem, runs)
     except FAULTS as error:
         name = type(algorithm).__name__
         explained = explanation(error, name)
@@ -52,7 +52,7 @@ def check_contract(
 
 
 def _checked(
-    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, problem: Problem, runs: int
+    algorithm: AnyAlgorithm, stages: Stages, state: Any, problem: Problem, runs: int
 ) -> dict[str, int]:
     name = type(algorithm).__name__
     batch = (runs, problem.agents)
@@ -80,8 +80,8 @@ def _checked(
     dtype = p.dtype
     shape = full if problem.adaptive else (problem.arms, problem.agents)
     losses = jax.ShapeDtypeStruct(shape, dtype)
-    uniforms = _uniforms.eval_shape(algorithm, conditions, t, *batch, dtype)
-    after, _ = _round.eval_shape(algorithm, conditions, state, losses, uniforms, t)
+    uniforms = _uniforms.eval_shape(algorithm, stages, t, batch, dtype)
+    after, _ = _round.eval_shape(algorithm, stages, state, losses, uniforms, t)
     before = jax.eval_shape(lambda s: s, state)
     old, new = _leaves(before), _leaves(after)
     if old.keys() != new.keys():

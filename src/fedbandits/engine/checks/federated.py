@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from fedbandits.algorithms.base import Algorithm, AnyAlgorithm, Setting
 from fedbandits.common import checks, streams
-from fedbandits.engine.executors.chunk import RoundUniforms
 from fedbandits.engine.preparation import precision, prepare
+from fedbandits.engine.stages.round import RoundUniforms
 from fedbandits.engine.trajectory import play_given
 from fedbandits.gossip.base import Gossip
 from fedbandits.gossip.rules import max_degree
 from fedbandits.networks import Network
 from fedbandits.problems import from_tensor
+from fedbandits.simulation.options import Options
+from fedbandits.simulation.simulation import Simulation
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,7 +73,6 @@ class NotFederatedError(AssertionError):
         )
 
 
-@checks.explained
 def check_federated(
     algorithm: AnyAlgorithm,
     network: Network,
@@ -168,10 +169,10 @@ _play_given = jax.jit(play_given)
 def _player(algorithm: AnyAlgorithm, network: Network, losses: Floats) -> _Player:
     """The algorithm on this network, held to the contract, as a function of uniforms and losses."""
     rounds = len(losses)
-    game = prepare(
-        from_tensor(losses), algorithm, max_degree(network), 1, 0, dtype="float64", devices=1
-    )
-    conditions, state = jax.device_put((game.conditions, game.carry.state))
+    problem, gossip = from_tensor(losses), max_degree(network)
+    simulation = Simulation(problem, algorithm, gossip, runs=1, dtype="float64")
+    group = prepare([simulation], Options(devices=1))
+    stages, state = jax.device_put((group.stages, group.carry.state))
     noise = None
     if algorithm.noised:  # the same in every play
         times = np.arange(1, rounds + 1)
@@ -179,7 +180,7 @@ def _player(algorithm: AnyAlgorithm, network: Network, losses: Floats) -> _Playe
 
     def play(given: _Given) -> _Seen:
         uniforms = RoundUniforms(given.uniforms, noise=noise)
-        p, action, _ = _play_given(game.algorithm, conditions, state, given.losses, uniforms)
+        p, action, _ = _play_given(group.algorithm, stages, state, given.losses, uniforms)
         seen = _Seen(np.asarray(p)[:, :, 0], np.asarray(action)[:, 0])
         for t, _, v in np.argwhere(~np.isfinite(seen.p))[:1]:
             raise ValueError(

@@ -1,10 +1,10 @@
 """Rounds as one kernel each on an accelerator: the state is read once and written once.
 
-XLA makes a kernel of every reduction and writes down what lies between them. Here a block of agents
-stays in registers from the estimates that are read to those that are written: neighbours near in
-the numbering are read where they lie, random words are made on the spot, and only the losses of the
-arms played are drawn. What an agent does is the algorithm's own lines (`tiles.tile_round`), with
-its arms held side by side (`arms_in_registers.Arms`).
+XLA makes a kernel of every reduction and writes what lies between them to memory. Here a block of
+agents stays in registers: neighbours near in the numbering are read where they lie, random words
+are computed on the spot, and only the losses of the arms played are drawn. An agent runs the
+algorithm's own lines (`stages.round.play_block`), with its arms side by side
+(`arms_in_registers.Arms`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array
-from fedbandits.common import checks, streams
+from fedbandits.arrays import Array, expectation
+from fedbandits.common import streams
 from fedbandits.engine.mixing.matrix_forms import Near
-from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.engine.stages.pending_messages import moved_on, own_state
+from fedbandits.engine.stages.round import play_block
+from fedbandits.engine.stages.stages import Stages
 from fedbandits.problems.base import Problem, RoundKey
 
 from .arms_in_registers import Arms, Late
 from .kernel_support import triton_takes
-from .tile_round import tile_round
 
 MOST_ARMS = 32
 """Beyond that the registers of a block do not hold what an agent needs."""
@@ -156,12 +156,11 @@ def fused_round(
         uniforms = streams.as_uniforms(words, plays.expected.dtype)
         mean = Arms([now.mean[row, k] for k in range(now.mean.shape[1])])
 
-        def loss_of(action: Array) -> Array:
+        def see(_: Array, action: Array) -> Array:
             return now.losses.of(row, some.agent, action).astype(plays.expected.dtype)
 
-        after, action, expected = tile_round(
-            now.algorithm, before, got, uniforms, loss_of, mean, now.times[row]
-        )
+        after, done = play_block(now.algorithm, before, uniforms, now.times[row], see, lambda: got)
+        action, expected = done.action, expectation(done.p, mean)
         written = refs[len(inputs) :]
         for ref, value, leaf in zip(written, jax.tree.leaves(after), own, strict=False):
             some.column(ref, leaf.shape).write(value)
@@ -183,42 +182,7 @@ def fused_round(
     return jax.tree.unflatten(as_state, after), left
 
 
-def suitable(
-    algorithm: AnyAlgorithm, conditions: Conditions, problem: Problem, ahead: bool, state: Any
-) -> bool:
-    """Whether rounds can be played so; else they are played as XLA makes them.
-
-    Args:
-        algorithm: set up.
-        conditions: what agents meet.
-        problem: the losses.
-        ahead: whether the losses of a stretch are made, or given, before it.
-        state: before round 1.
-    """
-    leaves = jax.tree.leaves(own_state(state))
-    found = _dtype_and_sizes(leaves)
-    if found is None:
-        return False
-    (dtype, sizes), known = found, ahead or not problem.traced
-    # Kernels that draw losses themselves check none, and their mean is that of all agents.
-    drawn = problem.pointwise and problem.check == "never" and not conditions.liars
-    if (
-        problem.arms > MOST_ARMS
-        or dtype not in TYPES
-        or problem.adaptive
-        or not (known or drawn)
-        or conditions.privacy is not None
-        or algorithm.feedback != "bandit"
-        or algorithm.noised
-        or any(np.ndim(leaf) not in (0, 2, 3) for leaf in leaves)
-        or any(np.shape(leaf)[-2:] not in ((), sizes) for leaf in leaves)
-        or sum(np.size(leaf) for leaf in leaves) > checks.INT32
-    ):
-        return False
-    return _triton_takes(algorithm, own_state(state), problem.arms, None if known else problem)
-
-
-def _dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]] | None:
+def dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]] | None:
     """Of a state's arrays: their type, and (R, N); None where it has none of every agent."""
     found = next((leaf for leaf in leaves if np.ndim(leaf) in (2, 3)), None)
     return None if found is None else (str(found.dtype), tuple(np.shape(found)[-2:]))
@@ -227,7 +191,7 @@ def _dtype_and_sizes(leaves: Sequence[Any]) -> tuple[str, tuple[int, ...]] | Non
 _taken: dict[Any, bool] = {}
 
 
-def _triton_takes(
+def triton_takes_round(
     algorithm: AnyAlgorithm, state: Any, arms: int, drawn: Problem | None = None
 ) -> bool:
     """Whether Triton makes kernels of these lines; found out once for each kind.
@@ -246,7 +210,7 @@ def _triton_takes(
     of = (kind, *((each.shape, str(each.dtype)) for each in given), arms)
     if of not in _taken:
         player, before, problem = jax.tree.unflatten(kind, given)
-        found = _dtype_and_sizes(jax.tree.leaves(before))
+        found = dtype_and_sizes(jax.tree.leaves(before))
         assert found is not None
         dtype, (runs, agents) = found
 
@@ -292,7 +256,7 @@ def stretch_of(
 
 def play_stretch(
     stretch: Stretch,
-    conditions: Conditions,
+    stages: Stages,
     state: Any,
     runs: int,
     agents: int,
@@ -302,7 +266,7 @@ def play_stretch(
 
     Args:
         stretch: what is the same for all agents.
-        conditions: what agents meet.
+        stages: exchange and conditions.
         state: before the first of its rounds.
         runs: R.
         agents: N.
@@ -315,7 +279,7 @@ def play_stretch(
 
     def play(row: Array, before: tuple[Any, Plays]) -> tuple[Any, Plays]:
         state, plays = before
-        received: dict[str, Any] | None = _near(stretch.algorithm, conditions, state)
+        received: dict[str, Any] | None = _near(stretch.algorithm, stages, state)
         if received is None:
             received, state = receive(state, stretch.times[row])
         after, plays = fused_round(stretch, row, own_state(state), received, plays)
@@ -328,19 +292,19 @@ def play_stretch(
     return after
 
 
-def _near(algorithm: AnyAlgorithm, conditions: Conditions, state: Any) -> dict[str, Near] | None:
+def _near(algorithm: AnyAlgorithm, stages: Stages, state: Any) -> dict[str, Near] | None:
     """What combines each leaf in the kernel; None where XLA combines them before it."""
     sent = algorithm.message(own_state(state))
     held = jax.tree.leaves(own_state(state))
     if (
-        conditions.liars
+        stages.hooks
         or own_state(state) is not state  # something is under way
         or any(algorithm.leaves[name].combine != "average" for name in sent)
         or not all(any(told is leaf for leaf in held) for told in sent.values())
     ):
         return None
     # Bad links have no such form.
-    near: Any = getattr(conditions.mixer.averages, "near", lambda _: None)
+    near: Any = getattr(stages.mixer.averages, "near", lambda _: None)
     found = {name: near(told) for name, told in sent.items()}
     return None if None in found.values() else found
 

@@ -15,15 +15,14 @@ import jax
 import jax.numpy as jnp
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.arrays import Array
+from fedbandits.arrays import Array, expectation
 from fedbandits.common import streams
 from fedbandits.common.backend import on_cpu
 from fedbandits.engine.devices import Spread
-from fedbandits.engine.stages.conditions import Conditions
-from fedbandits.engine.stages.pending_messages import Relayed, relay
+from fedbandits.engine.stages.pending_messages import relay
+from fedbandits.engine.stages.round import arm_type, block_uniforms, play_block
+from fedbandits.engine.stages.stages import Stages
 from fedbandits.problems.base import Problem, RoundKey
-
-from .tile_round import arm_type, tile_round, uniforms_of
 
 LEAST = 2**15
 """Agents, of all runs together, from which on a round in tiles is worth a larger program."""
@@ -43,46 +42,19 @@ Hear: TypeAlias = Callable[[Any, Array, int], dict[str, Array]]
 """The combined messages of a tile: of its window, its first agent and how many they are."""
 
 
-def tile_size(
-    algorithm: AnyAlgorithm,
-    conditions: Conditions,
-    problem: Problem,
-    carry: Any,
-    where: Spread,
-    games: int,
-) -> int | None:
-    """How many agents make a tile; None where a round is not played in tiles.
-
-    Args:
-        algorithm: what each agent does.
-        conditions: how messages are combined, who lies, which losses are blurred.
-        problem: the losses.
-        carry: before round 1.
-        where: how the state lies on devices.
-        games: how many are played together.
-    """
-    if not problem.pointwise or problem.check != "never" or problem.adaptive:
-        return None
-    if algorithm.feedback != "bandit" or algorithm.noised or isinstance(carry.state, Relayed):
-        return None
-    if conditions.privacy is not None or conditions.liars:
-        return None
-    return agents_in_cache(problem.arms, where, games)
-
-
-def agents_in_cache(arms: int, where: Spread, games: int = 1) -> int | None:
-    """How many agents make a tile, whatever is done with it; None where all are better at once.
+def agents_in_cache(arms: int, where: Spread, simulations: int = 1) -> int | None:
+    """Return the number of agents of a tile; None where all agents are better played at once.
 
     Args:
         arms: K.
-        where: how the state lies on devices.
-        games: how many are played together.
+        where: the placement of the state on devices.
+        simulations: how many are played together.
     """
     runs, agents = where.runs, where.agents
     large = runs * agents >= LEAST and max(runs, arms) * agents <= 2**32
     if not (on_cpu() and large and where.mesh.shape["agents"] == 1):
         return None
-    cells = arms * games * runs // where.mesh.shape["runs"]  # of an agent
+    cells = arms * simulations * runs // where.mesh.shape["runs"]  # of an agent
     most = min(MOST, CELLS // cells, agents // FEWEST)
     most -= most % 2  # measured: over an odd number of agents XLA takes almost twice as long
     if most < NARROWEST:
@@ -160,7 +132,7 @@ def _counts(each: Sequence[tuple[Array, Array]]) -> Array:
 
 def round_in_tiles(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     losses: RoundLosses,
     state: Any,
     seed: Array,
@@ -171,16 +143,16 @@ def round_in_tiles(
 
     Args:
         algorithm: what each agent does.
-        conditions: how messages are combined.
+        stages: how messages are combined.
         losses: of the round.
         state: before the round.
         seed: of the actions.
         t: the round.
-        sizes: R, and how many agents make a tile, as `tile_size` found.
+        sizes: R, and how many agents make a tile, as `agents_in_cache` returns it.
     """
     (runs, tile), (problem, _, mean), agents = sizes, losses, losses.problem.agents
-    fates = conditions.mixer.draw(seed, t, runs, mean.dtype)
-    hear, reach = _hearing(algorithm, conditions, state, fates, t, tile)
+    fates = stages.mixer.draw(seed, t, runs, mean.dtype)
+    hear, reach = _hearing(algorithm, stages, state, fates, t, tile)
     tiles = _Tiles(algorithm, losses, seed, t, hear, reach, runs, agents)
     nothing = Played(
         state,
@@ -201,10 +173,10 @@ def round_in_tiles(
 
 
 def _hearing(
-    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, fates: Any, t: Array, tile: int
+    algorithm: AnyAlgorithm, stages: Stages, state: Any, fates: Any, t: Array, tile: int
 ) -> tuple[Hear, int]:
     """How a tile has its messages, and how far off in the numbering it must see others for that."""
-    averages: Any = conditions.mixer.averages
+    averages: Any = stages.mixer.averages
     if not algorithm.leaves:
         return lambda *_: {}, 0
     if all(leaf.combine == "average" for leaf in algorithm.leaves.values()):
@@ -225,7 +197,7 @@ def _hearing(
                     for name, own in algorithm.message(window).items()
                 }
             ), 0
-    received, _ = relay(algorithm, conditions, state, fates, t)
+    received, _ = relay(algorithm, stages, state, fates, t)
     return (
         lambda _, first, size: {
             name: jax.lax.dynamic_slice_in_dim(x, first, size, axis=-1)
@@ -273,17 +245,15 @@ class _Tiles(NamedTuple):
             received = self.hear(window, first, size) if before is None else before
             key, dtype = streams.round_key(streams.ACTIONS, self.seed, self.t), mean.dtype
             agent = first + jax.lax.broadcasted_iota("int32", sizes, 1)
-            return Played(
-                *tile_round(
-                    self.algorithm,
-                    self._cut(state, window, self.reach, self.reach + size),
-                    received,
-                    uniforms_of(key, first, sizes, self.agents, dtype),
-                    lambda arm: problem.loss_with(losses, agent, arm).astype(dtype),
-                    mean,
-                    self.t,
-                )
+            after, done = play_block(
+                self.algorithm,
+                self._cut(state, window, self.reach, self.reach + size),
+                block_uniforms(key, first, sizes, self.agents, dtype),
+                self.t,
+                see=lambda _, arm: problem.loss_with(losses, agent, arm).astype(dtype),
+                hear=lambda: received,
             )
+            return Played(after, done.action, expectation(done.p, mean))
 
         played: Played = _apart(play, self.t)
         return played

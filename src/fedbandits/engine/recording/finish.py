@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -12,9 +12,10 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.common.backend import playing_on
 from fedbandits.engine.executors.tiled_round import agents_in_cache
-from fedbandits.engine.preparation import Game
+from fedbandits.engine.group import Group
 from fedbandits.engine.stages.pending_messages import own_state
 from fedbandits.results.communication import communication
+from fedbandits.simulation.simulation import Simulation
 
 from .leading_arms import leading_in_tiles, leading_of_all
 
@@ -22,37 +23,39 @@ if TYPE_CHECKING:
     from fedbandits.results.result import Result
 
 
-def finish(game: Game, state: Any, against: Literal["current", "final"]) -> Result:
-    """The result, from a full record and the state after round T."""
-    from fedbandits.results.building import build_result
+def finish(group: Group, place: int, state: Any) -> Result:
+    """Return the result of one simulation of a group, from its full record.
 
-    problem, gossip = game.problem, game.gossip
-    after, seed = np.int32(problem.horizon + 1), np.uint32(game.seed)
-    platform = game.where.platform
-    with playing_on(platform):
-        told = game.algorithm, own_state(state), after, seed
-        tile = agents_in_cache(problem.arms, game.where)
-        if tile is None:
-            found = _recommend(*told, platform=platform)
-        else:
-            found = _recommend_in_tiles(*told, (game.where.runs, problem.agents, tile))
-    by_agent: list[np.ndarray[Any, Any]] = [game.record.agent_incurred, game.record.agent_expected]
-    if game.snapshots is not None:
-        by_agent.append(game.snapshots.excess)
+    Args:
+        group: the group that was played.
+        place: the place of the simulation in it.
+        state: the states of all its simulations after round T.
+    """
+    from fedbandits.simulation.building import build_result
+
+    simulation, record = group.simulations[place], group.records[place]
+    snapshots = group.snapshots[place] if group.snapshots else None
+    recommended = _recommended(group, simulation, group.part(state, place))
+    by_agent: list[np.ndarray[Any, Any]] = [record.agent_incurred, record.agent_expected]
+    if snapshots is not None:
+        by_agent.append(snapshots.excess)
     for totals in by_agent:
-        totals[..., list(game.conditions.liars)] = np.nan  # a liar's regret is nobody's
-    return build_result(
-        game.record,
-        np.asarray(found),
-        game.config,
-        communication(gossip, game.algorithm, game.sent),
-        against,
-        problem.agent_names or (gossip and gossip.network.names) or None,
-        problem.arm_names,
-        gossip,
-        problem.dates,
-        game.snapshots,
-    )
+        totals[..., list(group.stages.excluded)] = np.nan  # they have no regret
+    sent = communication(simulation.gossip, simulation.ready, group.sent)
+    return build_result(simulation, record, recommended, sent, snapshots, group.describe())
+
+
+def _recommended(group: Group, simulation: Simulation, state: Any) -> np.ndarray[Any, Any]:
+    """Return the arm that each agent would most likely play next, `[R, N]`."""
+    problem, where = simulation.problem, group.where
+    after, seed = np.int32(problem.horizon + 1), np.uint32(simulation.seed)
+    arguments = simulation.ready, own_state(state), after, seed
+    with playing_on(where.platform):
+        tile = agents_in_cache(problem.arms, where)
+        if tile is None:
+            return np.asarray(_recommend(*arguments, platform=where.platform))
+        sizes = where.runs, problem.agents, tile
+        return np.asarray(_recommend_in_tiles(*arguments, sizes))
 
 
 # Used once, so it is compiled without optimising: that took longer than many a game.

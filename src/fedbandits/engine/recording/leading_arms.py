@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array, materialised, over_arms, sample
 from fedbandits.common.streams import ACTIONS, round_key, uniforms
-from fedbandits.engine.executors.tile_round import uniforms_of
-from fedbandits.engine.stages.conditions import Conditions
 from fedbandits.engine.stages.pending_messages import own_state
+from fedbandits.engine.stages.round import block_uniforms
+from fedbandits.engine.stages.stages import Stages
 from fedbandits.results.snapshots import Shot
 
 
@@ -46,7 +46,7 @@ def leading_in_tiles(
             state,
         )
         p = algorithm.distribution(own, t)
-        arms = leading(p, uniforms_of(key, first, (runs, tile), agents, p.dtype))
+        arms = leading(p, block_uniforms(key, first, (runs, tile), agents, p.dtype))
         return jax.lax.dynamic_update_slice_in_dim(found, arms, first, axis=-1)
 
     nothing = jnp.zeros((runs, agents), "int32")
@@ -54,21 +54,19 @@ def leading_in_tiles(
     return found
 
 
-def _seen(
-    algorithm: AnyAlgorithm, conditions: Conditions, state: Any, t: Array, seed: Array
-) -> Shot:
-    """What agents would do in round t. Means are of the honest ones."""
+def _seen(algorithm: AnyAlgorithm, stages: Stages, state: Any, t: Array, seed: Array) -> Shot:
+    """What agents would do in round t. Means are of recorded agents."""
     p = algorithm.distribution(own_state(state), t)
-    honest = conditions.honest(p)
-    mean = honest.mean(axis=-1)
-    distance = jnp.abs(honest - mean[..., None]).sum(axis=0) / 2
+    recorded = stages.recorded(p)
+    mean = recorded.mean(axis=-1)
+    distance = jnp.abs(recorded - mean[..., None]).sum(axis=0) / 2
     return Shot(leading_of_all(p, t, seed), mean, distance.mean(axis=-1))
 
 
 @functools.partial(jax.jit, static_argnames=("several", "platform"))
 def look(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     state: Any,
     t: Array,
     seed: Array,
@@ -80,7 +78,7 @@ def look(
 
     Args:
         algorithm: set up.
-        conditions: who lies.
+        stages: say which agents are recorded.
         state: before the round.
         t: the round.
         seed: of the agents' randomness.
@@ -88,4 +86,4 @@ def look(
         platform: by which programs differ: see `common.backend`.
     """
     seen = jax.vmap(_seen, in_axes=(0, None, 0, None, None)) if several else _seen
-    return seen(algorithm, conditions, state, t, seed)
+    return seen(algorithm, stages, state, t, seed)

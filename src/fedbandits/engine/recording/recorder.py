@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fedbandits.algorithms.base import AnyAlgorithm
-from fedbandits.engine.batch import Batch
+from fedbandits.engine.group import Group
 from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.record import AgentTotals, Curves
 from fedbandits.results.snapshots import Shot
@@ -26,15 +26,20 @@ class _Pending(NamedTuple):
 Outcome = tuple[Curves, AgentTotals] | tuple[Curves, AgentTotals, Shot]
 """Of a chunk, with what agents would do after it where a snapshot is due."""
 
-Record = Callable[..., None]
-"""Takes a chunk's first round and its outcome, one by one."""
-
 
 class Recorder:
     """Hands on what came of each chunk, one chunk behind the devices."""
 
-    def __init__(self, record: Record, recorded: Callable[[int], None], done: int = 0) -> None:
-        """`recorded` is called with the last round of every chunk after it is recorded."""
+    def __init__(
+        self, record: Callable[..., None], recorded: Callable[[int], None], done: int = 0
+    ) -> None:
+        """Take two functions.
+
+        Args:
+            record: takes the first round and the outcome of a chunk.
+            recorded: takes the last round of every chunk after it is recorded.
+            done: the last round that is recorded already.
+        """
         self._record = record
         self._recorded = recorded
         self.done = done
@@ -58,20 +63,21 @@ class Recorder:
 
 
 def into_records(
-    batch: Batch, first: int, every: Curves, sums: AgentTotals, shots: Shot | None = None
+    group: Group, first: int, curves: Curves, totals: AgentTotals, shots: Shot | None = None
 ) -> None:
-    """Check a chunk and add it to the records of the games."""
-    for place, game in enumerate(batch.games):
-        curves, totals = batch.part((every, sums), place)
-        refuse_invalid(game.problem, first, curves)
-        refuse_nan(game.algorithm, first, curves.expected)
-        game.record.add(first, curves, totals)
-        if shots is not None and game.snapshots is not None:
-            last = first + len(curves.incurred) - 1
-            game.snapshots.add(batch.part(shots, place), last, game.record)
+    """Check a chunk and add it to the records of all simulations of a group."""
+    for place, simulation in enumerate(group.simulations):
+        own, sums = group.part((curves, totals), place)
+        reject_invalid(simulation.problem, first, own)
+        reject_nan(simulation.algorithm, first, own.expected)
+        record = group.records[place]
+        record.add(first, own, sums)
+        if shots is not None:
+            last = first + len(own.incurred) - 1
+            group.snapshots[place].add(group.part(shots, place), last, record)
 
 
-def refuse_invalid(problem: Problem, first: int, curves: Curves) -> None:
+def reject_invalid(problem: Problem, first: int, curves: Curves) -> None:
     """Refuse rounds with losses outside [0, 1]."""
     if not curves.valid.all():
         row = int(np.argmin(curves.valid))
@@ -92,7 +98,7 @@ def _invalid_in_run(problem: Any, t: int, place: int, loss: float) -> str:
     return f"{problem.title}: {cell} is {problem.out_of_range(float(loss))}"
 
 
-def refuse_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
+def reject_nan(algorithm: AnyAlgorithm, first: int, expected: np.ndarray[Any, Any]) -> None:
     """Refuse expected losses that are no numbers, `[C, R]`."""
     bad = ~np.isfinite(expected).all(axis=1)
     if bad.any():

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from fedbandits.arrays import Array
 from fedbandits.common.backend import on_cpu
-from fedbandits.engine.stages.conditions import Conditions
+from fedbandits.engine.stages.stages import Stages
 from fedbandits.results.record import AgentTotals, Curves, Invalid
 
 from .summing_kernel import in_one_pass, worth_a_kernel
@@ -51,7 +51,7 @@ def sum_up(
     plays: Plays,
     excess: Array,
     totals: AgentTotals,
-    conditions: Conditions,
+    stages: Stages,
     *,
     kernels: bool,
 ) -> Summary:
@@ -63,19 +63,19 @@ def sum_up(
         plays: of the stretch.
         excess: before it.
         totals: before it.
-        conditions: who lies: curves are of the others.
+        stages: say which agents are recorded.
         kernels: whether a kernel may make it.
     """
     arms, dtype = plays.arm_loss.shape[1], plays.expected.dtype
-    action = conditions.honest(plays.action)
-    if kernels and not conditions.liars and worth_a_kernel(plays.action.shape, arms):
+    action = stages.recorded(plays.action)
+    if kernels and not stages.excluded and worth_a_kernel(plays.action.shape, arms):
         expected, counts, most, excess, totals = in_one_pass(*plays[:3], excess, totals)
     else:
         by_agent = plays.expected.mean(axis=1)
-        mean = conditions.honest(by_agent).mean(axis=1, keepdims=True)
+        mean = stages.recorded(by_agent).mean(axis=1, keepdims=True)
         excesses = excess + jnp.cumsum(by_agent - mean, axis=0)
-        expected = conditions.honest(plays.expected).mean(axis=2)
-        counts, most = _counts(action, arms), conditions.honest(excesses).max(axis=1)
+        expected = stages.recorded(plays.expected).mean(axis=2)
+        counts, most = _counts(action, arms), stages.recorded(excesses).max(axis=1)
         added = _incurred(plays.arm_loss, plays.action).sum(axis=0), plays.expected.sum(axis=0)
         excess, totals = excesses[-1], jax.tree.map(jnp.add, totals, AgentTotals(*added))
     frequency = counts.astype(dtype) / action.shape[2]

@@ -14,7 +14,7 @@ from fedbandits.arrays import Array
 from fedbandits.common import checks
 from fedbandits.engine.mixing.mixer import Mixer
 
-from .conditions import Conditions
+from .stages import Stages
 
 
 class Relayed(NamedTuple):
@@ -70,7 +70,7 @@ def own_state(state: Any) -> Any:
 
 def relay(
     algorithm: AnyAlgorithm,
-    conditions: Conditions,
+    stages: Stages,
     state: Any,
     drawn: Any,
     t: Array,
@@ -84,17 +84,17 @@ def relay(
     links: dict[str, Any] = dict(state.links) if isinstance(state, Relayed) else {}
     for name, true in algorithm.message(own_state(state)).items():
         leaf = algorithm.leaves[name]
-        told = conditions.told(leaf, true, t)
+        sent = stages.outgoing(leaf, true, t)
         if name in floods:
             ring = floods[name]
             place = t % ring.shape[0]
-            floods[name] = ring.at[place].set(told)
-            true = told = ring[place]
-        received[name], memory = conditions.mixer.combine(
-            leaf.combine, true, told, drawn, links.get(name)
+            floods[name] = ring.at[place].set(sent)
+            true = sent = ring[place]
+        received[name], memory = stages.mixer.combine(
+            leaf.combine, true, sent, drawn, links.get(name)
         )
         if name in links:
-            links[name] = _remembered(algorithm, conditions.mixer, memory, true.shape[0], t)
+            links[name] = _remembered(algorithm, stages.mixer, memory, true.shape[0], t)
     return received, state._replace(floods=floods, links=links) if floods or links else state
 
 

@@ -1,4 +1,4 @@
-"""A live agent: what it chose, observed and exchanged is on disk before anyone hears of it."""
+"""A live agent: it saves every choice, observation and exchange before anyone else learns of it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
 from fedbandits.common.log_limit import limited_logger
 from fedbandits.common.version import __version__
-from fedbandits.live.federation.definition import Federation, Part
-from fedbandits.live.protocol.member import Member
-from fedbandits.live.protocol.messages import RefusedError
-from fedbandits.live.protocol.observations import checked_range
+from fedbandits.live.federation.federation import Federation, Part
+from fedbandits.live.protocol.agent_core import AgentCore
+from fedbandits.live.protocol.messages import RejectedMessageError
+from fedbandits.live.protocol.noisy_bits import NoisyBits, noisy_bits
+from fedbandits.live.protocol.observations import loss_range
 from fedbandits.live.protocol.records import Changes, Identity
 from fedbandits.live.protocol.tickets import OpenTicket, Ticket
 from fedbandits.live.transport.certificate_expiry import Expiries
 from fedbandits.live.transport.interface import Transport
 
-from .arguments import as_store, own_part, own_transport, refuse_others
+from .arguments import as_store, check_same_game, own_part, own_transport
 from .group_commit import GroupCommit, StoppedError, Store
-from .neighbours import Hearing
-from .rate_limit import REPEATS, Pace
-from .responses import Responses, responses
+from .neighbour_monitor import NeighbourMonitor
+from .rate_limit import REPEATS, RateLimit
 from .status import Neighbour, Status
 
 if TYPE_CHECKING:
@@ -39,29 +39,29 @@ if TYPE_CHECKING:
 _log = limited_logger("fedbandits.live")
 
 JITTER = 0.1
-"""By how much of a period gossip is early or late, so that agents do not all speak at once."""
+"""The largest random shift of gossip, as a share of a period, so that agents do not synchronise."""
 
 
 class Agent:
-    """One agent of a federation: chooses, observes and gossips.
+    """One agent of a federation: it chooses, observes and gossips.
 
     Args:
-        name: as the federation calls it.
-        federation: the whole of it, or this agent's part.
-        store: the journal's file, or another store.
-        transport: to its neighbours; None for an agent that is on its own for now.
-        algorithm: may be repeated here; must be the federation's.
-        arms: the same.
-        low: the smallest loss or reward there can be.
-        high: the largest.
+        name: the name of the agent in the federation.
+        federation: the federation, or this agent's part of it.
+        store: the name of the journal's file, or another store.
+        transport: the connection to the neighbours; None for an agent without any for now.
+        algorithm: the federation's algorithm, if you want it checked.
+        arms: the federation's arms, if you want them checked.
+        low: the smallest possible loss or reward.
+        high: the largest possible loss or reward.
         epsilon: learn from one noisy bit instead of each loss: ε = epsilon per round for the losses
             of this agent (event level), even if all others collude; arms are public. The loss is
-            nowhere kept. None for no guarantee; or what gives the bits.
-        seed: of its choices, 32 bytes; drawn by chance where the journal is new and none is given.
-        clock: seconds since 1970.
-        uniforms: the number in [0, 1) from which the arm of round t is drawn; by default a keyed
+            not saved anywhere. None for no guarantee; or a source of the bits.
+        seed: the seed of the choices, 32 bytes; drawn by chance if a new journal is given none.
+        clock: returns the seconds since 1970.
+        uniforms: returns the number in [0, 1) that draws the arm of round t; by default a keyed
             hash of t.
-        chance: for numbers of incarnations and the jitter of gossip.
+        chance: draws numbers of incarnations and the jitter of gossip.
 
     Example:
         >>> import asyncio, tempfile, fedbandits as fb
@@ -87,7 +87,7 @@ class Agent:
         arms: Sequence[str] | None = None,
         low: float = 0.0,
         high: float = 1.0,
-        epsilon: float | Responses | None = None,
+        epsilon: float | NoisyBits | None = None,
         seed: bytes | None = None,
         clock: Callable[[], float] = time.time,
         uniforms: Callable[[int], float] | None = None,
@@ -95,29 +95,28 @@ class Agent:
     ) -> None:
         self.name = name
         self.part = own_part(name, federation)
-        refuse_others(self.part, algorithm, arms)
+        check_same_game(self.part, algorithm, arms)
         self._store = as_store(store)
         self._transport = own_transport(self.part, transport)
-        self._range = checked_range(low, high)
-        self._responses = responses(epsilon, self.part.algorithm)
+        self._range = loss_range(low, high)
+        self._noisy_bits = noisy_bits(epsilon, self.part.algorithm)
         self._seed = seed
         self._clock = clock
         self._uniforms = uniforms
         self._chance = chance or random.SystemRandom()
-        self._member: Member | None = None
+        self._core: AgentCore | None = None
         self._commit: GroupCommit | None = None
-        self._ticking: asyncio.Task[None] | None = None
+        self._gossiping: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._hearing = Hearing(name)
-        self._pace = Pace(self.part.gossip_period)
+        self._monitor = NeighbourMonitor(name)
+        self._rate_limit = RateLimit(self.part.gossip_period)
         self.would: Counter[str] = Counter()
+        """Number of draws of each arm while a baseline was played."""
         self.expiries: Expiries | None = None
-        """Of its certificates; whoever has given it keys looks at them."""
+        """The expiry of its certificates, set by the code that reads them."""
         self.baseline: str | None = None
-        """What an apprentice plays each time; whoever serves it says so."""
+        """The arm that an apprentice plays in every round, set by the service."""
         self._offset = self._started = 0.0
-
-    # What an application calls
 
     def choose(
         self,
@@ -126,58 +125,59 @@ class Agent:
         event: str | None = None,
         baseline: str | None = None,
     ) -> Coroutine[Any, Any, Ticket]:
-        """Draw an arm. It is on disk, and its loss may be observed, when this returns.
+        """Draw an arm and return its ticket, which is on disk then.
 
         Args:
             allowed: the arms that can be played now; None for all.
-            event: your own name for this choice: asked again for the same event, also after a
-                crash, it gives the same ticket.
-            baseline: the arm to play, whatever is drawn: the ticket's `would` tells what was, and
-                `agent.would` counts it.
+            event: your name for this choice. A repeated one returns the same ticket, also after a
+                crash.
+            baseline: the arm to play instead of the drawn one. The ticket's `would` names the drawn
+                arm, and `agent.would` counts it.
 
         Raises:
             ChoiceError: for an unknown arm, or an event chosen for before among other arms.
         """
-        self._inside_its_loop("choose")
+        self._check_loop("choose")
         return self._choose(allowed, event, baseline)
 
     async def _choose(
         self, allowed: Iterable[str] | None, event: str | None, baseline: str | None
     ) -> Ticket:
-        member = self._running()
-        before = member.rounds
-        ticket = member.choose(self._now(), allowed, event, baseline)
-        if ticket.would is not None and member.rounds > before:
+        core = self._running()
+        before = core.rounds
+        ticket = core.choose(self._now(), allowed, event, baseline)
+        if ticket.would is not None and core.rounds > before:
             self.would[ticket.would] += 1
         await self._saved()
         return ticket
 
     def ticket_of(self, event: str) -> str:
-        """The id of the ticket that was given out for an event."""
-        return self._running().book.of_event(event)
+        """Return the id of the ticket for an event."""
+        return self._running().book.id_of(event)
 
     def observe(
         self, ticket: str | Ticket, loss: Any = None, *, reward: Any = None
     ) -> Coroutine[Any, Any, None]:
-        """Tell the loss, or the reward, of a choice. It is counted once, whatever happens.
+        """Report the loss or the reward of a choice, which is counted exactly once.
 
-        Safe to repeat: the same again changes nothing. Late is fine, until the ticket expires. With
-        `epsilon` the loss is not kept, so that whatever is observed again is taken for the same.
+        Repeated calls are safe: the same observation again has no effect. An observation may come
+        late, until the ticket expires. With `epsilon` the loss is not saved, so every later
+        observation counts as the same.
 
         Args:
             ticket: the ticket, or its id.
-            loss: between `low` and `high`; of all arms where the algorithm learns from all.
-            reward: the same, larger being better.
+            loss: between `low` and `high`; with full information, of all arms.
+            reward: the same, where larger is better.
 
         Raises:
             ObservationError: for an unknown or expired ticket, a loss out of range, or another loss
                 than the one observed before.
         """
-        self._inside_its_loop("observe")
+        self._check_loop("observe")
         if (loss is None) == (reward is None):
             raise TypeError("observe takes a loss or a reward, one of the two")
         value = reward if loss is None else loss
-        scaled = self._range.loss(value, reward=loss is None)
+        scaled = self._range.scaled(value, reward=loss is None)
         name = ticket.id if isinstance(ticket, Ticket) else ticket
         return self._observe(name, scaled, reward=loss is None)
 
@@ -187,7 +187,7 @@ class Agent:
 
     @property
     def running(self) -> bool:
-        """Whether it has been started, and its store works."""
+        """True after a start, while the store works."""
         return self._commit is not None and self.failure is None
 
     @property
@@ -197,38 +197,38 @@ class Agent:
 
     @property
     def transport(self) -> Transport | None:
-        """To its neighbours."""
+        """The connection to the neighbours."""
         return self._transport
 
     @property
     def recommended(self) -> str:
-        """The arm it would most likely play now."""
+        """The arm with the largest probability."""
         return self._running().recommended
 
     @property
     def probabilities(self) -> dict[str, float]:
-        """What the next choice is drawn from."""
+        """The distribution of the next choice."""
         p = self._running().distribution()
         return dict(zip(self.part.arms, p.tolist(), strict=True))
 
     @property
     def disagreement(self) -> float:
-        """The largest difference between its estimates and those last heard from a neighbour."""
-        return self._running().disagreement
+        """The largest difference between its estimates and those that a neighbour last sent."""
+        return self._running().ledger.disagreement
 
     @property
     def neighbours(self) -> dict[str, Neighbour]:
-        """Who is there, and who has been silent for how long."""
-        return self._hearing.neighbours(self._running(), self._transport, self._now())
+        """The status of each neighbour."""
+        return self._monitor.neighbours(self._running().ledger, self._transport, self._now())
 
     @property
     def rounds(self) -> int:
-        """How many choices it has made."""
+        """Number of choices."""
         return self._running().rounds
 
     @property
     def open_tickets(self) -> int:
-        """How many of them wait for their loss."""
+        """Number of choices that wait for their loss."""
         return self._running().open_tickets
 
     @property
@@ -238,13 +238,18 @@ class Agent:
 
     @property
     def expired(self) -> int:
-        """How many tickets have expired."""
+        """Number of expired tickets."""
         return self._running().expired
 
+    @property
+    def epsilon(self) -> float | None:
+        """ε per round for its losses (event level), even if all others collude; or no guarantee."""
+        return self._noisy_bits.epsilon if self._noisy_bits is not None else None
+
     def status(self) -> Status:
-        """All of this, as plain data."""
-        member, now = self._running(), self._now()
-        p = member.distribution()
+        """Return the status as plain data."""
+        core, now = self._running(), self._now()
+        p = core.distribution()
         return Status(
             name=self.name,
             version=__version__,
@@ -253,12 +258,12 @@ class Agent:
             arms=self.part.arms,
             probabilities=tuple(p.tolist()),
             recommended=self.part.arms[int(p.argmax())],
-            rounds=member.rounds,
-            observed=member.observed,
-            expired=member.expired,
-            open_tickets=member.open_tickets,
-            disagreement=member.disagreement,
-            gossips=member.gossips,
+            rounds=core.rounds,
+            observed=core.observed,
+            expired=core.expired,
+            open_tickets=core.open_tickets,
+            disagreement=core.ledger.disagreement,
+            gossips=core.gossips,
             agents=self.part.agents,
             gossip_period=self.part.gossip_period,
             neighbours=self.neighbours,
@@ -268,15 +273,8 @@ class Agent:
             authority_expires=self.expiries and self.expiries.authority,
             epsilon=self.epsilon,
             baseline=self.baseline,
-            losses=member.losses.means(now, self._range, self._responses),
+            losses=core.losses.means(now, self._range, self._noisy_bits),
         )
-
-    @property
-    def epsilon(self) -> float | None:
-        """ε per round for its losses, event level, even if all others collude; or no guarantee."""
-        return self._responses.epsilon if self._responses is not None else None
-
-    # Beginning, changing and ending
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -288,118 +286,120 @@ class Agent:
     def __enter__(self) -> BlockingAgent:
         from .blocking import BlockingAgent
 
-        self._face = BlockingAgent(self)
-        return self._face
+        self._blocking = BlockingAgent(self)
+        return self._blocking
 
     def __exit__(self, *_: object) -> None:
-        self._face.stop()
+        self._blocking.stop()
 
     async def start(self) -> None:
-        """Open the journal, go on from there, and gossip."""
-        if self._member is not None:
+        """Open the journal, continue from it, and begin to gossip."""
+        if self._core is not None:
             raise StoppedError(f"{self.name} is running already")
         part = self.part
         game = canonical(describe(part.algorithm))
         identity = Identity(part.name, game, part.arms, *self._range, self.epsilon)
         saved = await self._store.open(identity, self._seed)
         self._loop = asyncio.get_running_loop()
-        # By the wall once, then by a clock that never jumps.
+        # Read the wall clock once. Later times come from a clock that never jumps.
         self._offset = self._clock() - self._loop.time()
         self._started = self._now()
-        self._hearing.begin()
-        self._pace = Pace(part.gossip_period)
+        self._monitor.restart()
+        self._rate_limit = RateLimit(part.gossip_period)
         try:
-            member = Member(
-                part.name,
-                part.algorithm,
-                part.arms,
-                part.agents,
-                part.neighbours,
+            self._core = core = AgentCore(
+                part,
                 saved,
-                self._incarnation,
-                limit=part.limit,
-                expiry=part.expiry,
+                self._new_incarnation,
                 uniforms=self._uniforms,
                 now=self._started,
-                # A journal put back from a backup must not give out the ids of before once more.
-                prefix=f"{saved.life}{self._chance.getrandbits(16):04x}",
-                responses=self._responses,
+                # A journal restored from a backup must not repeat the ids of lost tickets.
+                id_prefix=f"{saved.life}{self._chance.getrandbits(16):04x}",
+                noisy_bits=self._noisy_bits,
             )
-            self._member = member
             self._commit = GroupCommit(
-                self.name, partial(self._changes, member), self._store, self._send
+                self.name, partial(self._changes, core), self._store, self._send
             )
             await self._commit.saved()
             if self._transport is not None:
                 await self._transport.start(self._receive)
             if part.gossip_period < math.inf:
-                self._ticking = self._loop.create_task(self._gossip())
-                self._ticking.add_done_callback(self._ticked_out)
+                self._gossiping = self._loop.create_task(self._gossip())
+                self._gossiping.add_done_callback(self._stop_after_error)
         except BaseException:
-            await self._let_go()
+            await self._release()
             raise
 
     async def stop(self) -> None:
-        """Save, say nothing, and let go; the agent may be started again."""
-        if self._member is None:
+        """Save all changes and stop, without a message to neighbours. `start` works again."""
+        if self._core is None:
             return
         try:
             if self._commit is not None and self._commit.failure is None:
                 await self._commit.saved()
         finally:
-            await self._let_go()
+            await self._release()
 
     async def leave(self, patience: float = 5.0) -> tuple[str, ...]:
-        """Say goodbye to the neighbours, undo what has flowed to and from them, and stop.
+        """Say goodbye to the neighbours, return all flow, and stop.
 
-        The averages of those who stay are then of what they have put in themselves. An agent that
-        left may come back: its own estimates are kept.
+        The averages of the remaining agents then contain only their inputs. The agent keeps its
+        estimates and may come back.
 
         Args:
-            patience: seconds to go on saying goodbye to those who do not show that they know.
+            patience: seconds to repeat the goodbye to neighbours that do not confirm it.
 
         Returns:
-            The neighbours who may not know. What had flowed between them and this agent stays with
-            them until it comes back, or an operator takes it out of the federation.
+            The neighbours that have not confirmed it. They keep the flow of this agent until it
+            comes back or an operator removes it from the federation.
         """
-        member = self._running()
-        member.leave()
+        core = self._running()
+        core.leave()
         loop = asyncio.get_running_loop()
         end = loop.time() + patience
         while True:
-            await self._saved(member.goodbyes())
-            if not member.ledger.untold or self._transport is None or loop.time() >= end:
+            await self._saved(core.goodbyes())
+            if not core.ledger.unaware or self._transport is None or loop.time() >= end:
                 break
             await asyncio.sleep(min(0.1, patience / 10))
-        untold = tuple(sorted(member.ledger.untold))
+        unaware = tuple(sorted(core.ledger.unaware))
         await self.stop()
-        return untold
+        return unaware
 
     async def adopt(self, federation: Federation | Part) -> None:
-        """Go on in a federation that has changed: other members, links, weights or settings."""
+        """Continue in a federation that has other members, links, weights or settings."""
         part = own_part(self.name, federation)
-        refuse_others(part, self.part.algorithm, self.part.arms)
+        check_same_game(part, self.part.algorithm, self.part.arms)
         own_transport(part, self._transport)
-        member = self._running()
-        member.adopt(part.agents, part.neighbours, part.algorithm)
-        member.ledger.limit, member.expiry = part.limit, part.expiry
+        self._running().adopt(part)
         self.part = part
-        self._pace = Pace(part.gossip_period)
+        self._rate_limit = RateLimit(part.gossip_period)
         await self._saved()
 
     async def abort(self) -> None:
-        """End at once, as a crash does: what is not on disk is lost, and nobody was told of it."""
-        self._member = None
-        if self._ticking is not None:
-            self._ticking.cancel()
-            await asyncio.gather(self._ticking, return_exceptions=True)
-            self._ticking = None
+        """Stop at once, as a crash does. Unsaved changes are lost, before any acknowledgement."""
+        self._core = None
+        if self._gossiping is not None:
+            self._gossiping.cancel()
+            await asyncio.gather(self._gossiping, return_exceptions=True)
+            self._gossiping = None
         if self._commit is not None:
             await self._commit.end()
             self._commit = None
 
-    async def _let_go(self) -> None:
-        """End everything that was begun, whatever of it fails."""
+    def report(self, *, again: bool = False) -> None:
+        """Send the messages of a gossip period now, also if that period is infinite.
+
+        Args:
+            again: only to the neighbours that have not answered the last ones.
+        """
+        core = self._running()
+        core.expire(self._now())
+        assert self._commit is not None
+        self._commit.post(core.repeats() if again else core.reports())
+
+    async def _release(self) -> None:
+        """Stop the transport, the tasks and the store, even if one of them fails."""
         try:
             if self._transport is not None:
                 await self._transport.stop()
@@ -409,31 +409,8 @@ class Agent:
             finally:
                 await self._store.close()
 
-    # A round in common, which `rehearse(..., lockstep=True)` has
-
-    def report(self, *, again: bool = False) -> None:
-        """Send now what is sent every gossip period; never without this if that is infinite.
-
-        Args:
-            again: only to those who have not answered the last.
-        """
-        member = self._running()
-        member.expire(self._now())
-        assert self._commit is not None
-        self._commit.post(member.repeats() if again else member.reports())
-
-    def hold(self) -> None:
-        """Exchange the estimates of this moment until `release`."""
-        self._running().ledger.hold()
-
-    def release(self) -> None:
-        """Exchange the estimates of the moment again."""
-        self._running().ledger.release()
-
-    # What the above is made of
-
-    def _inside_its_loop(self, method: str) -> None:
-        """Refuse a call from elsewhere, whose coroutine would never be woken."""
+    def _check_loop(self, method: str) -> None:
+        """Reject a call from another event loop, in which its coroutine would never resume."""
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:
@@ -441,48 +418,49 @@ class Agent:
                 f"await agent.{method}(...) inside `async with agent:`; in a program without "
                 f"asyncio, `with agent as shop:` and shop.{method}(...)"
             ) from None
-        if self._member is not None and here is not self._loop:
+        if self._core is not None and here is not self._loop:
             raise StoppedError(
                 f"{self.name} runs in another event loop; call it there, or from any thread by "
                 f"`with agent as shop:` and shop.{method}(...)"
             )
 
-    def _running(self) -> Member:
+    def _running(self) -> AgentCore:
+        """Return the core; raise StoppedError if the agent does not run."""
         failure = self.failure
         if failure is not None:
             raise StoppedError(
                 f"{self.name} stopped, since its store failed ({failure}); what it acknowledged "
-                "is safe. Mend the store, then start the agent again"
+                "is safe. Repair the store, then start the agent again"
             ) from failure
-        if self._member is None:
+        if self._core is None:
             raise StoppedError(
                 f"{self.name} is not running; use it inside `async with agent:`, or `with agent as "
                 "shop:` in a program without asyncio"
             )
-        return self._member
+        return self._core
 
     def _now(self) -> float:
         assert self._loop is not None
         return self._loop.time() + self._offset
 
-    def _incarnation(self) -> int:
-        """Milliseconds since 1970 and 19 bits of chance: newer than before, unless clocks lie."""
+    def _new_incarnation(self) -> int:
+        """Return milliseconds since 1970 and 19 random bits: larger than before on a good clock."""
         milliseconds = min(max(int(self._clock() * 1000), 0), 2**42 - 1)
         return (milliseconds << 19) + self._chance.getrandbits(19)
 
     async def _saved(self, messages: Iterable[tuple[str, bytes]] = ()) -> None:
-        """Wait until everything so far is on disk; then these are sent."""
+        """Wait until all changes so far are on disk, then send these messages."""
         self._running()
         assert self._commit is not None
         self._commit.post(messages)
         await self._commit.saved()
 
-    def _changes(self, member: Member) -> Changes:
-        """Return the next commit; each closes one slice of the tickets whose time is over."""
-        more = member.expire(self._now())
-        changes = member.changes()
+    def _changes(self, core: AgentCore) -> Changes:
+        """Return the next commit; each closes one batch of expired tickets."""
+        more = core.expire(self._now())
+        changes = core.changes()
         if more and self._loop is not None and self._commit is not None:
-            self._loop.call_soon(self._commit.post, ())  # after other calls have had their turn
+            self._loop.call_soon(self._commit.post, ())  # after the pending calls
         return changes
 
     def _send(self, to: str, message: bytes) -> None:
@@ -490,11 +468,11 @@ class Agent:
             return
         try:
             self._transport.send(to, message)
-        except Exception:  # a neighbour that cannot be reached must not stop the agent
+        except Exception:  # an unreachable neighbour must not stop the agent
             _log.exception("%s could not send to %s", self.name, to)
 
     async def _gossip(self) -> None:
-        """Report to the owners of edges every period, and in between to those who are silent."""
+        """Report to the owners of edges every period, and again to neighbours without an answer."""
         await asyncio.sleep(self._chance.random() * self.part.gossip_period)
         for turn in itertools.count():
             if self._commit is None or self._commit.failure is not None:
@@ -503,23 +481,23 @@ class Agent:
             pause = self.part.gossip_period / (1 + REPEATS)
             await asyncio.sleep(pause * (1 + JITTER * (2 * self._chance.random() - 1)))
 
-    def _ticked_out(self, task: asyncio.Task[None]) -> None:
-        """A task that died must not leave callers waiting, or an agent that is silent for ever."""
+    def _stop_after_error(self, task: asyncio.Task[None]) -> None:
+        """Stop an agent whose gossip failed, so that no caller waits for it forever."""
         if not task.cancelled() and (error := task.exception()) and self._commit is not None:
             self._commit.fail(error)
 
     def _receive(self, sender: str, payload: bytes) -> None:
-        """From the transport: believe it or not, and answer after the next commit."""
-        if self._member is None or self._commit is None or self._commit.failure is not None:
+        """Process a message from the transport, and answer after the next commit."""
+        if self._core is None or self._commit is None or self._commit.failure is not None:
             return
         try:
-            granted = self._pace.grants(sender, self._now())
-            answer = self._member.receive(sender, payload, exchange=granted)
-        except RefusedError as error:
-            self._hearing.refused(sender, error, self.part.neighbours)
+            allowed = self._rate_limit.allows(sender, self._now())
+            answer = self._core.receive(sender, payload, exchange=allowed)
+        except RejectedMessageError as error:
+            self._monitor.rejected(sender, error, self.part.neighbours)
             if error.reason == "file":
-                self._commit.post(self._member.objection(sender))
+                self._commit.post(self._core.own_terms(sender))
             return
-        self._hearing.heard(sender, self._now())
+        self._monitor.accepted(sender, self._now())
         if answer:
             self._commit.post(answer)

@@ -1,4 +1,4 @@
-"""What an agent is given, checked against each other before anything begins."""
+"""Validation of the arguments of an agent, before it starts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.common.describe import canonical, describe
-from fedbandits.live.federation.definition import Federation, Part, names
+from fedbandits.live.federation.federation import Federation, Part, distinct_names
 from fedbandits.live.transport.interface import Transport
 
 from .group_commit import Store
 
 
 def own_part(name: str, federation: Any) -> Part:
-    """What concerns this agent of its federation."""
+    """Return this agent's part of the federation."""
     if isinstance(federation, Federation):
         return federation.part(name)
     if not isinstance(federation, Part):
@@ -25,13 +25,13 @@ def own_part(name: str, federation: Any) -> Part:
     return federation
 
 
-def refuse_others(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[str] | None) -> None:
-    """Refuse an algorithm or arms that are not the federation's."""
+def check_same_game(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[str] | None) -> None:
+    """Reject an algorithm or arms that differ from the federation's."""
     if algorithm is not None:
         given, agreed = (canonical(describe(each)) for each in (algorithm, part.algorithm))
         if given != agreed:
             raise ValueError(f"the federation plays {part.algorithm}, not {algorithm}")
-    if arms is not None and names(arms, "arm", least=2) != part.arms:
+    if arms is not None and distinct_names(arms, "arm", least=2) != part.arms:
         raise ValueError(
             f"the federation's arms are {', '.join(part.arms)}, in this order, and not "
             f"{', '.join(arms)}"
@@ -39,7 +39,7 @@ def refuse_others(part: Part, algorithm: AnyAlgorithm | None, arms: Sequence[str
 
 
 def own_transport(part: Part, transport: Any) -> Transport | None:
-    """A transport that can be one, is this agent's, and knows of its neighbours."""
+    """Return the transport; reject one of another agent or without a neighbour's address."""
     if transport is None:
         return None
     if not all(hasattr(transport, method) for method in ("start", "send", "stop")):
@@ -49,19 +49,19 @@ def own_transport(part: Part, transport: Any) -> Transport | None:
     if new := sorted(part.neighbours.keys() - getattr(transport, "neighbours", part.neighbours)):
         raise ValueError(
             f"the transport of {part.name!r} does not know where {', '.join(new)} can be reached; "
-            "start the agent anew, with a transport that does"
+            "start the agent again, with a transport that does"
         )
-    found: Transport = transport
-    return found
+    checked: Transport = transport
+    return checked
 
 
 def as_store(store: Any) -> Store:
-    """A journal for the name of a file; any other store as it is."""
+    """Return a journal for the name of a file, and any other store unchanged."""
     if isinstance(store, str | Path):
         from fedbandits.live.journal import Journal
 
         return Journal(store)
     if not hasattr(store, "write"):
         raise TypeError(f"store must be the name of a file or a store, not {store!r}")
-    found: Store = store
-    return found
+    checked: Store = store
+    return checked

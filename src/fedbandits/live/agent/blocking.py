@@ -1,10 +1,10 @@
-"""An agent for programs without asyncio: every call waits for its answer."""
+"""An agent for programs without asyncio: every call waits for its result."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ from fedbandits.live.protocol.tickets import OpenTicket, Ticket
 from .group_commit import StoppedError
 
 if TYPE_CHECKING:
-    from fedbandits.live.federation.definition import Federation, Part
+    from fedbandits.live.federation.federation import Federation, Part
 
     from .agent import Agent
     from .status import Neighbour, Status
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class BlockingAgent:
-    """What `with agent as shop:` gives. May be called from any number of threads.
+    """An agent in a separate thread, from `with agent as shop:`. Any thread may call it.
 
     Args:
-        agent: runs in a thread of its own until `stop`.
+        agent: the agent, which runs until `stop`.
 
     Example:
         >>> import tempfile, fedbandits as fb
@@ -79,45 +79,42 @@ class BlockingAgent:
     @property
     def recommended(self) -> str:
         """See `Agent.recommended`."""
-        return str(self._read("recommended"))
+        return self._read(lambda agent: agent.recommended)
 
     @property
     def probabilities(self) -> dict[str, float]:
         """See `Agent.probabilities`."""
-        found: dict[str, float] = self._read("probabilities")
-        return found
+        return self._read(lambda agent: agent.probabilities)
 
     @property
     def disagreement(self) -> float:
         """See `Agent.disagreement`."""
-        return float(self._read("disagreement"))
+        return self._read(lambda agent: agent.disagreement)
 
     @property
     def neighbours(self) -> dict[str, Neighbour]:
         """See `Agent.neighbours`."""
-        found: dict[str, Neighbour] = self._read("neighbours")
-        return found
+        return self._read(lambda agent: agent.neighbours)
 
     @property
     def rounds(self) -> int:
         """See `Agent.rounds`."""
-        return int(self._read("rounds"))
+        return self._read(lambda agent: agent.rounds)
 
     @property
     def open_tickets(self) -> int:
         """See `Agent.open_tickets`."""
-        return int(self._read("open_tickets"))
+        return self._read(lambda agent: agent.open_tickets)
 
     @property
     def expired(self) -> int:
         """See `Agent.expired`."""
-        return int(self._read("expired"))
+        return self._read(lambda agent: agent.expired)
 
     @property
     def tickets(self) -> list[OpenTicket]:
         """See `Agent.tickets`."""
-        found: list[OpenTicket] = self._read("tickets")
-        return found
+        return self._read(lambda agent: agent.tickets)
 
     @property
     def name(self) -> str:
@@ -126,11 +123,7 @@ class BlockingAgent:
 
     def status(self) -> Status:
         """See `Agent.status`."""
-
-        async def status() -> Status:
-            return self._agent.status()
-
-        return self._wait(status())
+        return self._read(lambda agent: agent.status())
 
     def adopt(self, federation: Federation | Part) -> None:
         """See `Agent.adopt`."""
@@ -138,9 +131,9 @@ class BlockingAgent:
 
     def leave(self, patience: float = 5.0) -> tuple[str, ...]:
         """See `Agent.leave`; ends the thread."""
-        untold = self._wait(self._agent.leave(patience))
+        unaware = self._wait(self._agent.leave(patience))
         self.stop()
-        return untold
+        return unaware
 
     def stop(self) -> None:
         """See `Agent.stop`; ends the thread."""
@@ -153,17 +146,19 @@ class BlockingAgent:
         finally:
             self._end()
 
-    def _read(self, name: str) -> Any:
-        async def read() -> Any:
-            return getattr(self._agent, name)
+    def _read(self, value: Callable[[Agent], T]) -> T:
+        async def read() -> T:
+            return value(self._agent)
 
         return self._wait(read())
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._lock:  # what is begun before the end is still run
+        with self._lock:  # work that begins before the end still runs
             if self._stopping:
                 work.close()
-                raise StoppedError(f"{self._agent.name} has stopped; begin anew: `with agent as`")
+                raise StoppedError(
+                    f"{self._agent.name} has stopped; start it again with `with agent as`"
+                )
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -171,7 +166,7 @@ class BlockingAgent:
             raise StoppedError(f"{self._agent.name} stopped before this was done") from None
 
     def _end(self) -> None:
-        """End what still runs in the loop, so that nobody waits for it, and the thread."""
+        """Cancel the tasks of the loop, so that no caller waits for them, and end the thread."""
 
         async def end() -> None:
             others = asyncio.all_tasks() - {asyncio.current_task()}

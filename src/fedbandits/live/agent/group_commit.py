@@ -1,4 +1,4 @@
-"""Group commit: what has gathered is written at once; then callers are told and messages go out."""
+"""Group commit: pending changes are written together, before callers return and messages go out."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from fedbandits.common.log_limit import limited_logger
-from fedbandits.live.protocol.records import Changes, Identity, Saved
+from fedbandits.live.protocol.records import Changes, Identity, SavedAgent
 
 _log = limited_logger("fedbandits.live")
 
 
 class Store(Protocol):
-    """Where an agent keeps what it must not lose; `Journal` is one."""
+    """The durable memory of an agent; `Journal` is one."""
 
-    async def open(self, identity: Identity, seed: bytes | None = None) -> Saved:
-        """What is there, or a beginning."""
+    async def open(self, identity: Identity, seed: bytes | None = None) -> SavedAgent:
+        """Return the saved agent, or a new one."""
 
     async def write(self, changes: Changes) -> None:
-        """All of it or nothing; it is safe when this returns."""
+        """Write all changes or none; they are durable when this returns."""
 
     async def close(self) -> None:
-        """Let others have it."""
+        """Release the store."""
 
 
 class StoppedError(RuntimeError):
-    """The agent is not running, or stopped because its store failed."""
+    """A call to an agent that does not run, or that stopped because its store failed."""
 
 
 class GroupCommit:
-    """Writes in a task of its own, one batch after another, until `end`.
+    """A task that writes one batch of changes after another, until `end`.
 
     Args:
-        name: of the agent.
-        changes: gives what is to be written, and begins anew.
-        store: where to.
-        send: hands a message to the transport.
+        name: the name of the agent.
+        changes: returns the changes since its last call.
+        store: where to write them.
+        send: passes a message to the transport.
     """
 
     def __init__(
@@ -53,27 +53,35 @@ class GroupCommit:
         self._send = send
         self._pending = asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []
-        # The newest for each neighbour: messages hold states, so that older ones are of no use.
+        # The newest message to each neighbour is enough, because messages hold states.
         self._outbox: dict[str, bytes] = {}
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def post(self, messages: Iterable[tuple[str, bytes]]) -> None:
-        """Send these after the next commit."""
+        """Send messages after the next commit."""
         self._outbox.update(messages)
         self._pending.set()
 
     async def saved(self) -> None:
-        """Wait until everything so far is on disk; concurrent callers share a commit."""
+        """Wait until all changes so far are on disk. Concurrent callers share a commit."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._pending.set()
         await future
 
     async def end(self) -> None:
-        """Stop at once: what is under way is done or not, and nobody is told."""
+        """Stop at once. A pending write may or may not succeed; its callers get an error."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._refuse(self._waiting, f"{self._name} stopped before this was saved; repeat it")
+        self._reject(self._waiting, f"{self._name} stopped before this was saved; repeat it")
+        self._waiting, self._outbox = [], {}
+
+    def fail(self, error: BaseException, waiting: Iterable[asyncio.Future[None]] = ()) -> None:
+        """Stop after an error: memory is ahead of the disk, so nothing may be returned or sent."""
+        _log.error("%s stops: %s", self._name, error)
+        self.failure = error
+        why = f"{self._name} could not save this: {error}; it is not counted"
+        self._reject([*waiting, *self._waiting], why)
         self._waiting, self._outbox = [], {}
 
     async def _run(self) -> None:
@@ -97,15 +105,7 @@ class GroupCommit:
             for to, message in outbox.items():
                 self._send(to, message)
 
-    def fail(self, error: BaseException, waiting: Iterable[asyncio.Future[None]] = ()) -> None:
-        """What is in memory is ahead of the disk: nothing may be told or sent any more."""
-        _log.error("%s stops: %s", self._name, error)
-        self.failure = error
-        words = f"{self._name} could not save this: {error}; it is not counted"
-        self._refuse([*waiting, *self._waiting], words)
-        self._waiting, self._outbox = [], {}
-
-    def _refuse(self, waiting: Iterable[asyncio.Future[None]], words: str) -> None:
+    def _reject(self, waiting: Iterable[asyncio.Future[None]], why: str) -> None:
         for future in waiting:
             if not future.done():
-                future.set_exception(StoppedError(words))
+                future.set_exception(StoppedError(why))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from fedbandits.live.protocol.loss_sums import MeanLosses
+
 
 class Neighbour(msgspec.Struct, frozen=True):
     """A neighbour, from the agent's point of view.
@@ -32,48 +34,6 @@ class Neighbour(msgspec.Struct, frozen=True):
     last_refusal: str | None
     disagreement: float | None
     no_link: str | None
-
-
-class LossWindow(msgspec.Struct, frozen=True):
-    """Mean losses over a window of time.
-
-    Attributes:
-        since: The beginning of the window, in seconds since 1970.
-        observed: Number of observations.
-        loss: The mean loss of the arms played, in the units of the application; none without
-            observations.
-        reward: The same as a reward, which is low + high - loss.
-        arm_observed: Number of observations of each arm's loss, in the order of the arms: the
-            rounds in which the arm was played, or with full information all rounds with that arm.
-        arm_loss: The mean of these losses for each arm; none without observations.
-    """
-
-    since: float
-    observed: int
-    loss: float | None
-    reward: float | None
-    arm_observed: tuple[int, ...]
-    arm_loss: tuple[float | None, ...]
-
-
-class MeanLosses(msgspec.Struct, frozen=True):
-    """Mean observed losses. Expired tickets are not observations.
-
-    Attributes:
-        low: The smallest possible loss or reward.
-        high: The largest possible loss or reward.
-        rewards: Whether the last observation was a reward.
-        noise: With epsilon, the largest standard error of an estimate from one noisy bit. With n
-            bits it is smaller by the square root of n. None without epsilon.
-        windows: The windows by name. `hour`, `day` and `week` hold the current one (UTC) and the
-            one before; `all` holds everything since the first observation.
-    """
-
-    low: float
-    high: float
-    rewards: bool
-    noise: float | None
-    windows: dict[str, LossWindow]
 
 
 class Status(msgspec.Struct, frozen=True):

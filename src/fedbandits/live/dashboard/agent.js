@@ -1,4 +1,4 @@
-// One agent: what it is, what it plays, whom it hears.
+// The view of one agent: its facts, its distribution over arms and its neighbours.
 
 import { armColour } from "./colours.js";
 import { Chart } from "./chart.js";
@@ -10,7 +10,7 @@ import { around } from "./layout.js";
 import { linkState, linkWords } from "./links.js";
 
 const WARN = 30 * 86400; // seconds before a certificate expires
-const MOST_NAMED = { wide: 16, narrow: 6 }; // neighbours with their names in the picture
+const MOST_NAMED = { wide: 16, narrow: 6 }; // neighbours with names in the picture
 
 export class AgentView {
   constructor() {
@@ -21,8 +21,8 @@ export class AgentView {
       byId("neighbourhood").parentElement);
   }
 
-  // leading: the leading arms of other agents by name, as far as they are known.
-  // notice: what is wrong with this agent, or "".
+  // leading: the leading arms of other agents by name, if known.
+  // notice: a warning about this agent, or "".
   show(status, history, leading = new Map(), notice = "") {
     Object.assign(this, { status, history, leading });
     byId("agent").hidden = false;
@@ -133,7 +133,7 @@ export class AgentView {
       to: i + 1,
       state: linkState(neighbour, period),
       words: shortWords(neighbour, period, named),
-      wordsAt: named ? 0.55 : 0.8, // in a crowd, words stand near the neighbour
+      wordsAt: named ? 0.55 : 0.8, // with many neighbours, words are near the neighbour
     }));
     drawGraph(svg, { width, height, nodes, links });
   }
@@ -151,7 +151,7 @@ function refusals({ refused, last_refusal: why, no_link: missing }) {
   return said.join("; ") || "none";
 }
 
-// What is written on a link.
+// The words on a link.
 function shortWords(neighbour, period, room) {
   const said = [];
   const state = linkState(neighbour, period);
@@ -161,7 +161,7 @@ function shortWords(neighbour, period, room) {
   return said.join(" ");
 }
 
-// Mean losses, or rewards where the application gives these, by arm and window of time.
+// Mean losses, or rewards if the application reports these, by arm and window.
 function showLosses({ losses, arms, time, baseline }) {
   byId("losses").hidden = !losses;
   if (!losses) return;
@@ -194,7 +194,7 @@ function showLosses({ losses, arms, time, baseline }) {
   for (const [key, cells] of Object.entries(shown)) showCells(rows.get(key), cells);
 }
 
-// Of the agent's certificate and the authority's, the one that ends first.
+// The agent's certificate or the authority's, whichever expires first.
 function showCertificate(line, { certificate_expires: own, authority_expires: authority, time }) {
   line.hidden = own == null;
   if (own == null) return;

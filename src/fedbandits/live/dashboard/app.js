@@ -1,4 +1,4 @@
-// The dashboard of a live agent, or of a federation: what /v1/events sends decides which.
+// The dashboard of a live agent or of a federation, depending on the events of /v1/events.
 
 import { AgentView } from "./agent.js";
 import { byId, setText } from "./dom.js";
@@ -21,19 +21,19 @@ let cutOff = null; // { since, next }, in seconds since 1970
 let heardAt = null;
 let connectedSince = null;
 
-// A clock that never jumps back: curves need their times in order.
+// A clock that never jumps back, because curves need ordered times.
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 
 const isFederation = (event) => event !== null && typeof event.agents === "object";
 
-// An agent of another version may send what this page was not made for: that is no lost connection.
+// An agent of another version may send events that this page cannot show; the connection is fine.
 function receive(event) {
   try {
     take(event);
     showConnection("connected", `Connected since ${clock(connectedSince ??= heardAt)}`);
   } catch (error) {
     reportError(error);
-    const why = `The agent sends what this page cannot show (${error.message}).`;
+    const why = `This page cannot show the events of the agent (${error.message}).`;
     showConnection("broken", `${why} Reload the page.`);
   }
 }
@@ -67,13 +67,13 @@ function renderFederation() {
     Object.entries(latest.agents).filter(([, status]) => status)
       .map(([name, status]) => [name, status.recommended]));
   const reached = latest.agents[chosen.name];
-  const notice = reached ? "" : `Not reached since ${clock(seen.time)}. The numbers are from then.`;
+  const notice = reached ? "" : `Not reached since ${clock(seen.time)}. The numbers are older.`;
   agentView.show(seen.status, histories.get(chosen.name), leading, notice);
 }
 
-// Shows an agent of the federation; `opener` gets the focus back.
+// Show an agent of the federation; `opener` gets the focus back afterwards.
 function choose(name, opener) {
-  if (!lastSeen.has(name)) return; // it was never reached
+  if (!lastSeen.has(name)) return; // the agent was never reached
   chosen = { name, opener };
   byId("agent-close").hidden = false;
   render();
@@ -94,7 +94,7 @@ function showConnection(state, words) {
   showAge();
 }
 
-// Counted outside the live region: a voice that counts seconds helps nobody.
+// Outside the live region, so that screen readers do not announce every second.
 function showAge() {
   const wait = cutOff ? Math.ceil(cutOff.next - now()) : 0;
   const again = wait > 0 ? `next attempt in ${duration(wait)}` : "trying";
@@ -145,7 +145,7 @@ byId("token-form").addEventListener("submit", (event) => {
 function begin() {
   const token = takeToken();
   if (token) start(token);
-  else askForToken("This agent answers only those who know its token.");
+  else askForToken("This agent requires its token.");
 }
 
 byId("retry").addEventListener("click", () => stream.retry());

@@ -39,7 +39,7 @@ export class Chart {
     const options = {
       width,
       height: HEIGHT,
-      padding: [10, 30, 0, 0], // room for half a clock,
+      padding: [10, 30, 0, 0], // room for half a clock time
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
       scales: {
@@ -78,7 +78,7 @@ export class Chart {
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
     if (!step || !this.plot) return;
     event.preventDefault();
-    this.readout.ariaLive = "polite"; // what was asked for is spoken; each second's news is not
+    this.readout.ariaLive = "polite"; // announce a requested value, but not each new one
     const last = this.times.length - 1;
     const from = this.plot.cursor.idx ?? last + 1;
     const to = Math.max(0, Math.min(last, from + step));

@@ -1,4 +1,4 @@
-// Small helpers over the document. Text goes in as text, never as markup: names come from outside.
+// Helpers for the document. Names are untrusted, so text is never inserted as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -18,7 +18,7 @@ export function svgElement(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-// Unchanged text is left alone, so that live regions speak only of changes.
+// Leave unchanged text alone, so that live regions announce only changes.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -32,8 +32,8 @@ export function setAttributes(node, attributes) {
 
 const childrenByKey = new WeakMap();
 
-// One child of `parent` per key, in this order. A child stays the same element while its key is
-// there, so that focus and scrolling survive an update.
+// Give `parent` one child per key, in this order. A child stays the same element while its key
+// exists, so that focus and scroll positions survive an update.
 export function keyed(parent, keys, make) {
   const before = childrenByKey.get(parent) ?? new Map();
   const now = new Map();
@@ -48,14 +48,14 @@ export function keyed(parent, keys, make) {
   return now;
 }
 
-// A list of facts: <dt>, <dd>.
+// Show facts as a list of <dt> and <dd>.
 export function showFacts(list, facts) {
   const made = keyed(list, Object.keys(facts), (label) =>
     element("div", {}, element("dt", {}, label), element("dd")));
   for (const [label, child] of made) setText(child.lastChild, facts[label]);
 }
 
-// The texts of a row's cells; null leaves a cell as it is.
+// Set the texts of a row's cells; null leaves a cell unchanged.
 export function showCells(row, texts) {
   texts.forEach((text, i) => text === null || setText(row.children[i], text));
 }
@@ -90,7 +90,7 @@ export function makeRoving(container, selector) {
     event.preventDefault();
     others[Math.min(last, Math.max(0, to))].focus();
   });
-  // To be called after a change of the elements.
+  // Call this function after the elements change.
   return () => {
     const others = all();
     if (!others.some((one) => one.getAttribute("tabindex") === "0")) stopAt(others[0]);

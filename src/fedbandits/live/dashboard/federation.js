@@ -1,4 +1,4 @@
-// A whole federation: who leads with which arm, who is silent, how far apart they are.
+// The view of a federation: its agents, their links, leading arms and disagreement.
 
 import { armColour } from "./colours.js";
 import { Chart } from "./chart.js";
@@ -12,16 +12,16 @@ import { Track } from "./history.js";
 import { fit, place } from "./layout.js";
 import { linkState, worseState } from "./links.js";
 
-const MOST_NAMED = { wide: 40, narrow: 12 }; // agents with their names in the picture
+const MOST_NAMED = { wide: 40, narrow: 12 }; // agents with names in the picture
 
 export class FederationView {
-  // choose(name): shows an agent.
+  // choose(name): function that shows an agent.
   constructor(choose) {
     this.choose = choose;
     this.track = new Track("largest");
     this.disagreement = new Chart(byId("federation-disagreement"), "Largest disagreement");
     const graph = byId("federation-graph");
-    // An SVG element that listens for focus would be a Tab stop itself: what holds it listens.
+    // An SVG element that listens for focus would be a Tab stop itself, so its parent listens.
     this.roveGraph = makeRoving(graph.parentElement, ".node");
     this.roveTable = makeRoving(byId("agents"), "button");
     const pick = (event) => {
@@ -56,7 +56,7 @@ export class FederationView {
     this.disagreement.show(this.track.window, this.track.times, this.track.largest);
   }
 
-  // What is kept of an event, shown or not.
+  // Store the disagreement of an event, also while the view is hidden.
   add({ agents }, time) {
     const all = Object.values(agents).filter(Boolean).map(({ disagreement }) => disagreement);
     this.track.push(time, all.length ? Math.max(...all) : null);
@@ -66,7 +66,7 @@ export class FederationView {
     return [...this.agents.values()].filter(Boolean);
   }
 
-  // Agents by the arm that leads there, most first.
+  // Number of agents by leading arm, most first.
   get leaders() {
     const counts = new Map();
     for (const { recommended } of this.present) counts.set(recommended, (counts.get(recommended) ?? 0) + 1);
@@ -172,7 +172,7 @@ export class FederationView {
     this.roveGraph();
   }
 
-  // Worked out anew only when the graph or the width changes.
+  // Recomputed only when the graph or the width changes.
   layOut(names, width, margin) {
     const graph = JSON.stringify([names, this.edges]);
     if (graph !== this.laidOut?.graph) {

@@ -13,7 +13,7 @@ export function probability(value) {
   return value > 0 && value < 0.001 ? "<0.001" : value.toFixed(3);
 }
 
-export const TINY = 1e-9; // what is smaller is rounding
+export const TINY = 1e-9; // smaller values are rounding errors
 
 export function measure(value) {
   if (value == null) return NOTHING;
@@ -26,7 +26,7 @@ export function measure(value) {
 
 const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 
-// The largest units: "3 h 12 min".
+// Seconds in their largest units: "3 h 12 min".
 export function duration(seconds, units = 2) {
   if (seconds == null) return NOTHING;
   let left = Math.max(0, Math.floor(seconds));
@@ -53,7 +53,7 @@ export function day(seconds) {
   return [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
 }
 
-// A time before now: its hour, or its day where it is longer ago.
+// A past time: its hour and minute within a day, otherwise its date.
 export function moment(seconds, now) {
   return now - seconds < 86400 ? clock(seconds).slice(0, 5) : day(seconds);
 }

@@ -12,9 +12,9 @@ function makeLink() {
   return svgElement("g", {}, svgElement("line"), svgElement("text", { class: "words" }));
 }
 
-// nodes: [{ key, x, y, radius, kind, mark, name, words, pressed }], `pressed` where it is a button;
-// links: [{ key, from, to, state, words, wordsAt }], the ends by their number, the words at a share of
-// the way.
+// nodes: [{ key, x, y, radius, kind, mark, name, words, pressed }], `pressed` only for buttons;
+// links: [{ key, from, to, state, words, wordsAt }], with the indices of both ends; `wordsAt` is the
+// position of the words between the ends, in [0, 1].
 export function drawGraph(svg, { width, height, nodes, links }) {
   setAttributes(svg, { width, height, viewBox: `0 0 ${width} ${height}` });
   const layers = keyed(svg, ["links", "nodes"], () => svgElement("g"));

@@ -33,7 +33,7 @@ export class HeatMap {
     this.draw();
   }
 
-  // Where things lie on the canvas, in px.
+  // The layout of the canvas, in px.
   measure(context, width) {
     const count = this.arms.length;
     const row = Math.max(ROW.least, Math.min(ROW.most, Math.floor(ROW.together / count)));
@@ -67,7 +67,7 @@ export class HeatMap {
     const columns = Math.floor(width);
     const image = new ImageData(columns, arms.length);
     const [start, end] = history.window;
-    const colours = new Map(); // many neighbouring columns show one sample
+    const colours = new Map(); // many adjacent columns show the same sample
     for (let x = 0; x < columns; x++) {
       const sample = history.at(start + ((x + 0.5) / columns) * (end - start));
       if (sample < 0) continue;
@@ -117,7 +117,7 @@ export class HeatMap {
     const x = left + ((this.cursor.time - start) / (end - start)) * width;
     const y = this.cursor.arm * row;
     const cell = Math.max(6, width / (end - start));
-    // White around black is seen on every colour of the map.
+    // White around black is visible on every colour of the map.
     for (const [colour, line] of [["#fff", 4], ["#000", 2]]) {
       context.strokeStyle = colour;
       context.lineWidth = line;
@@ -147,7 +147,7 @@ export class HeatMap {
     const from = this.cursor ? seen.indexOf(this.cursor.time) : last;
     const first = this.cursor ? this.cursor.arm : this.arms.indexOf(this.recommended);
     const clamp = (value, most) => Math.max(0, Math.min(most, value));
-    // The first key only shows where the cursor is.
+    // The first key only shows the cursor.
     const [down, right] = this.cursor ? move : [0, 0];
     const time = seen[clamp(from + right, last)];
     this.moveTo({ arm: clamp(first + down, this.arms.length - 1), time });

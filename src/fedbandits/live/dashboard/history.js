@@ -1,10 +1,10 @@
-// What was seen since the page was opened.
+// Values since the page was opened.
 
 const LONGEST = 900; // seconds
 const SHORTEST_WINDOW = 60;
-const GAP = 3; // seconds without a sample: nothing is drawn
+const GAP = 3; // seconds without a sample that leave a gap in curves
 
-// Values over time, in columns; null where nothing is known.
+// Values over time, in columns; null for unknown values.
 export class Track {
   constructor(...columns) {
     this.columns = ["times", ...columns];
@@ -27,7 +27,7 @@ export class Track {
     this.columns.forEach((column, i) => this[column].push(row[i]));
   }
 
-  // The number of the sample that was the newest at a time; -1 where there was none.
+  // The index of the newest sample at a time; -1 if there is none.
   at(time) {
     let [low, high] = [0, this.times.length];
     while (low < high) {
@@ -39,7 +39,7 @@ export class Track {
     return i >= 0 && this[this.columns[1]][i] !== null && time - this.times[i] <= GAP ? i : -1;
   }
 
-  // From when till when curves are drawn.
+  // Start and end of the curves, in seconds since 1970.
   get window() {
     const end = (this.times.at(-1) ?? 0) + 1;
     return [Math.min(end - SHORTEST_WINDOW, this.times[0] ?? end), end];
@@ -63,9 +63,9 @@ export class AgentHistory extends Track {
   }
 }
 
-// By the agent's own clock: events may be held up on the way and come in a heap.
+// By the agent's own clock, because delayed events may arrive together.
 function choicesPerSecond(before, now) {
   const seconds = before ? now.uptime - before.uptime : 0;
   const choices = before ? now.rounds - before.rounds : 0;
-  return seconds > 0 && choices >= 0 ? choices / seconds : null; // else the agent was started again
+  return seconds > 0 && choices >= 0 ? choices / seconds : null; // otherwise the agent has restarted
 }

@@ -1,8 +1,8 @@
-// Where the nodes of a graph are drawn: the same graph is always drawn the same way.
+// Positions for the nodes of a graph: equal graphs get equal positions.
 
-const STEPS = 150; // of each improvement
+const STEPS = 150; // iterations
 
-// Steps between any two nodes: [n][n]. Parts that are not connected lie one step beyond the farthest.
+// Distances between all pairs of nodes: [n][n]. Unconnected nodes are one step beyond the largest distance.
 export function distances(count, edges) {
   const near = Array.from({ length: count }, () => []);
   for (const [a, b] of edges) {
@@ -27,8 +27,8 @@ export function distances(count, edges) {
   return all.map((steps) => steps.map((value) => Math.min(value, far)));
 }
 
-// Classical scaling: the two main axes of the squared distances, by power iteration. It unfolds
-// grids and rings, where a start at random would leave them crumpled.
+// Classical scaling: the two main axes of the squared distances, by power iteration. Unlike a random
+// start, it unfolds grids and rings.
 function unfold(steps) {
   const n = steps.length;
   const squares = steps.map((row) => row.map((value) => value * value));
@@ -51,13 +51,13 @@ function unfold(steps) {
     }
   }
   const [x, y] = axes.map(({ unit, size }) => unit.map((value) => value * size));
-  // A path has one axis only: a trace of a second lets its nodes make room for each other.
+  // A path has one axis only; a small second one lets its nodes move past each other.
   return x.map((value, i) => [value, y[i] + 0.01 * Math.sin(i * 2.4)]);
 }
 
 const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 
-// Stress majorisation: pulls distances on the page towards distances in the graph.
+// Stress majorisation: moves distances on the page towards distances in the graph.
 function relax(points, steps) {
   for (let step = 0; step < STEPS; step++) {
     points = points.map(([x, y], i) => {
@@ -81,10 +81,10 @@ export function place(count, edges) {
   return readFromTheTopLeft(turned(relax(unfold(steps), steps), edges));
 }
 
-const ROUND = 0.9; // variance across by variance along, of what has no direction of its own
+const ROUND = 0.9; // the least ratio of both variances for shapes without a main direction
 
-// Where neither axis is the main one, as in squares and rings, unfolding leaves any angle: turned so
-// that the first edge is level.
+// Squares and rings have no main axis, so that unfolding returns any angle. Rotate them so that the
+// first edge is level.
 function turned(points, edges) {
   if (!edges.length) return points;
   const [xx, yy, xy] = [[0, 0], [1, 1], [0, 1]].map(([i, j]) => {
@@ -99,7 +99,7 @@ function turned(points, edges) {
   return points.map(([x, y]) => [x * cos + y * sin, y * cos - x * sin]);
 }
 
-// Mirrored so that the first node is above and left of the middle, where reading begins.
+// Mirror the points so that the first node is above and left of the middle, where reading begins.
 function readFromTheTopLeft(points) {
   const [x, y] = [0, 1].map((axis) => {
     const values = middled(points.map((point) => point[axis]));
@@ -113,13 +113,13 @@ function middled(values) {
   return values.map((value) => value - mean);
 }
 
-const CLOSEST = 24; // px between two nodes, so that the number in each can be read
+const CLOSEST = 24; // px between two nodes, so that their numbers are readable
 const FARTHEST = 70;
-const THIN = 0.1; // height by width of what is laid out in rows
-const STRETCH = 0.4; // height by width that is stretched over the whole box, and no flatter
+const THIN = 0.1; // the largest ratio of height to width that is laid out in rows
+const STRETCH = 0.4; // the least ratio of height to width that is stretched over the whole box
 
-// Puts points into a box of this size in px: { points, apart }, none closer than `apart` px to another
-// where there is room.
+// Fit points into a box of this size in px. Returns { points, apart }: no two points are closer than
+// `apart` px if there is room.
 export function fit(points, width, height, margin) {
   const roomy = Math.min(FARTHEST, 0.8 * Math.sqrt((width * height) / points.length));
   const [wide, high] = spans(points);
@@ -138,14 +138,14 @@ const spans = (points) => [0, 1].map((axis) => {
   return Math.max(...values) - Math.min(...values);
 });
 
-// Values from one margin to the other, or about the middle where they span less than `least`.
+// Scale values to the space between the margins, or around the middle if they span less than `least`.
 function scaled(values, least, size, margin) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const range = Math.max(high - low, least);
   return values.map((value) => size / 2 + ((value - (low + high) / 2) / range) * (size - 2 * margin));
 }
 
-// A long chain, folded: to the right, back to the left, and so on.
+// Fold a long chain: to the right, back to the left, and so on.
 function inRows(points, axis, width, height) {
   const row = Math.ceil(Math.sqrt((points.length * width) / height));
   const order = points.map((_, i) => i).sort((a, b) => points[a][axis] - points[b][axis]);
@@ -157,7 +157,7 @@ function inRows(points, axis, width, height) {
   return places;
 }
 
-// The median distance to the nearest other node.
+// The median distance to the nearest node.
 function usualGap(xs, ys) {
   const gaps = xs.map((x, i) =>
     Math.min(...xs.map((u, j) => (i === j ? Infinity : Math.hypot(x - u, ys[i] - ys[j])))));
@@ -180,7 +180,7 @@ function pushApart(xs, ys, apart, width, height, margin) {
   }
 }
 
-// Around the middle, in up to three rings: the first point is the middle.
+// Place points around the middle, in up to three rings; the first point is the middle.
 export function around(count, width, height, margin) {
   const middle = [width / 2, height / 2];
   const rings = count > 36 ? [1, 0.72, 0.45] : count > 16 ? [1, 0.65] : [1];

@@ -1,11 +1,11 @@
-// What a link is like, in words and as a class of style.css: never by colour alone.
+// The state of a link, in words and as a class of style.css: never by colour alone.
 
 import { element, svgElement } from "./dom.js";
 import { duration } from "./format.js";
 
-const LATELY = 20; // gossip periods: so many messages in a row are not lost by chance
+const LATELY = 20; // gossip periods; this many messages in a row are hardly lost by chance
 
-// period: seconds between two exchanges, by the status that names the neighbour.
+// period: seconds between two exchanges, from the status that contains the neighbour.
 export function linkState(neighbour, period) {
   if (!neighbour) return "unknown";
   if (neighbour.left) return "left";
@@ -26,7 +26,7 @@ export function linkWords(neighbour, period) {
 
 const WORSE = ["heard", "unknown", "never", "silent", "left"];
 
-// An edge is as bad as its worse end says.
+// The state of an edge is the worse of its two ends.
 export function worseState(one, other) {
   return WORSE[Math.max(WORSE.indexOf(one), WORSE.indexOf(other))];
 }

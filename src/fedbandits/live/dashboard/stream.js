@@ -1,6 +1,6 @@
-// Server-sent events by fetch: EventSource can send no Authorization header.
+// Server-sent events by fetch, because EventSource cannot send an Authorization header.
 
-const SILENCE = 5000; // ms without an event, of which one comes a second: the agent hangs
+const SILENCE = 5000; // ms without an event until the agent counts as hung; it sends one a second
 const FIRST_PAUSE = 500; // ms; twice as long after each failure
 const LONGEST_PAUSE = 15000;
 
@@ -28,7 +28,7 @@ async function listen(token, signal, alive, receive) {
   try {
     headers.set("Authorization", `Bearer ${token}`);
   } catch {
-    throw new Refused(); // letters that no header can hold
+    throw new Refused(); // characters that headers cannot contain
   }
   const answer = await fetch("v1/events", { headers, signal, cache: "no-store" });
   if (answer.status === 401 || answer.status === 403) throw new Refused();
@@ -40,10 +40,11 @@ async function listen(token, signal, alive, receive) {
   throw new Error("the agent ended the connection");
 }
 
-// Listens until it is stopped or refused, and comes back after every failure.
+// Listen until stopped or refused, and reconnect after every failure.
 //
-// `told`: { receive(data), which does not throw, lost(why, pause in ms), trying(), refused() }. Returns { stop, retry }.
-export function connect(token, told) {
+// handlers: { receive(data), lost(why, pause in ms), trying(), refused() }; `receive` must not throw.
+// Returns { stop, retry }.
+export function connect(token, handlers) {
   let stopped = false;
   let failures = 0;
   let wake = () => {};
@@ -54,14 +55,14 @@ export function connect(token, told) {
     let silence;
     const alive = () => {
       clearTimeout(silence);
-      silence = setTimeout(() => controller.abort(new Error("nothing was heard for 5 s")), SILENCE);
+      silence = setTimeout(() => controller.abort(new Error("no event for 5 s")), SILENCE);
     };
     abort = (why) => controller.abort(why);
     alive();
     try {
       await listen(token, controller.signal, alive, (data) => {
         failures = 0;
-        if (!stopped) told.receive(data);
+        if (!stopped) handlers.receive(data);
       });
     } finally {
       clearTimeout(silence);
@@ -71,15 +72,15 @@ export function connect(token, told) {
 
   async function forever() {
     while (!stopped) {
-      told.trying();
+      handlers.trying();
       try {
         await once();
       } catch (error) {
         if (stopped) return;
-        if (error instanceof Refused) return told.refused();
+        if (error instanceof Refused) return handlers.refused();
         const pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** failures++);
         const why = error instanceof TypeError ? "the agent cannot be reached" : error.message;
-        told.lost(why, pause);
+        handlers.lost(why, pause);
         await new Promise((done) => {
           wake = done;
           setTimeout(done, pause);

@@ -1,9 +1,9 @@
-// The token: from the address's fragment or the form, kept for this tab only.
+// The token, from the fragment of the address or from the form; stored for this tab only.
 
 const KEY = "fedbandits token";
 export const FRAGMENT = "#token=";
 
-// Takes the token out of the address, so that it is not copied, bookmarked or seen on a screen.
+// Remove the token from the address, so that it is not copied, bookmarked or shown.
 export function takeToken() {
   if (location.hash.startsWith(FRAGMENT)) {
     keepToken(decoded(location.hash.slice(FRAGMENT.length)));
@@ -12,12 +12,12 @@ export function takeToken() {
   return sessionStorage.getItem(KEY);
 }
 
-// Not URLSearchParams: it would read a plus sign as a space.
+// Not URLSearchParams, which decodes a plus sign as a space.
 function decoded(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // a per cent sign that was meant as one
+    return text; // the text contains a literal per cent sign
   }
 }
 

@@ -1,7 +1,7 @@
-"""Members join and leave: a federation's file changed by its operator, comments and all kept.
+"""Changes of membership: members join and leave a federation's file, which keeps its comments.
 
-The file is the whole of the membership. It is changed here, copied to the sites, and taken by
-agents when they start; those whose files disagree about their edge refuse each other meanwhile.
+The operator changes the file and copies it to the sites. Agents read it when they start. Neighbours
+whose files disagree about their edge refuse each other until both have the same file.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fedbandits.common.files import atomic_write
 from fedbandits.config.experiment import ConfigError
 from fedbandits.config.reading import read_config
 
-from .definition import Federation
-from .file import federation_of
+from .federation import Federation, unreachable
+from .federation_file import federation_of
 
 
 class Change(NamedTuple):
-    """What has changed in a file.
+    """A change of a file.
 
     Attributes:
-        before: the federation as it was.
-        after: as the file has it now.
-        concerned: who was there, stays, and has other neighbours, weights or addresses of them now.
+        before: the federation before the change.
+        after: the federation after it.
+        concerned: members of both whose neighbours, or the weights or addresses of these, changed.
     """
 
     before: Federation
@@ -41,18 +41,18 @@ def join(
     address: str | None = None,
     allow_modules: Sequence[str] = (),
 ) -> Change:
-    """Put a member into a federation's file.
+    """Add a member to a federation's file.
 
     Args:
-        path: of the file, which is replaced whole or not at all.
+        path: of the file, which is replaced as a whole or not at all.
         name: of the new member.
-        links: the members that it hears.
-        address: `host:port`, where its neighbours reach it; None if nobody can.
+        links: the members that become its neighbours.
+        address: `host:port` where its neighbours reach it; None if they cannot.
         allow_modules: names of the modules that the file may name.
 
     Raises:
-        ConfigError: if it is a member already, nobody could open one of its links, or no
-            federation comes of it.
+        ConfigError: if it is a member already, neither end could open one of its links, or the new
+            file would be invalid.
     """
 
     def add(document: Any, before: Federation) -> None:
@@ -60,15 +60,15 @@ def join(
             raise ConfigError(f"{path}: {name} is a member already; a new one needs another name")
         if not links:
             raise ConfigError(
-                f"{path}: {name} would hear nobody; link it to a member with --link "
+                f"{path}: {name} would have no neighbours; link it to a member with --link "
                 f"{before.members[0]}"
             )
         for other in links:
             require_member(path, before, other)
             if before.addresses and address is None and other not in before.addresses:
                 raise ConfigError(
-                    f"{path}: neither {name} nor {other} would have an address, so that nobody "
-                    f"could open their link; add --address {name}.example.org:7447"
+                    f"{path}: neither {name} nor {other} would have an address, so neither could "
+                    f"open their link; add --address {name}.example.org:7447"
                 )
         document["members"].append(name)
         for other in links:
@@ -82,15 +82,15 @@ def join(
 
 
 def leave(path: str | Path, name: str, allow_modules: Sequence[str] = ()) -> Change:
-    """Take a member out of a federation's file.
+    """Remove a member from a federation's file.
 
     Args:
-        path: of the file, which is replaced whole or not at all.
-        name: of the member that goes.
+        path: of the file, which is replaced as a whole or not at all.
+        name: of the member that leaves.
         allow_modules: names of the modules that the file may name.
 
     Raises:
-        ConfigError: if it is no member, the last one, or the only way between two others.
+        ConfigError: if it is not a member, the last member, or the only path between two others.
     """
 
     def remove(document: Any, before: Federation) -> None:
@@ -98,9 +98,9 @@ def leave(path: str | Path, name: str, allow_modules: Sequence[str] = ()) -> Cha
         staying = [member for member in before.members if member != name]
         if not staying:
             raise ConfigError(f"{path}: {name} is the last member; stop its agent instead")
-        if apart := _apart(before, name):
+        if apart := unreachable(staying, [link for link in _links(before) if name not in link]):
             raise ConfigError(
-                f"{path}: without {name} no way leads from {staying[0]} to {', '.join(apart)}; "
+                f"{path}: without {name} no path leads from {staying[0]} to {', '.join(apart)}; "
                 f'link them first, as in links = [..., ["{staying[0]}", "{apart[0]}"]]'
             )
         document["members"].remove(name)
@@ -114,17 +114,17 @@ def leave(path: str | Path, name: str, allow_modules: Sequence[str] = ()) -> Cha
 
 
 def require_member(path: str | Path, federation: Federation, name: str) -> None:
-    """Refuse a name that is no member's, and say whose are."""
+    """Reject unknown members, and list the members."""
     if name not in federation.members:
         meant = did_you_mean(name, federation.members)
         known = ", ".join(federation.members)
-        raise ConfigError(f"{path}: no member {name!r}{meant} There are {known}")
+        raise ConfigError(f"{path}: no member {name!r}{meant} The members are {known}")
 
 
 def _changed(
     path: Path, change: Callable[[Any, Federation], None], allow_modules: Sequence[str]
 ) -> Change:
-    """Change a file's members; nothing is written unless a federation comes of it."""
+    """Change the members in a file, unless the new file would be invalid."""
     import tomlkit
 
     before = federation_of(read_config(path), path, allow_modules)
@@ -143,7 +143,7 @@ def _changed(
     document["version"] = before.version + 1
     new = tomlkit.dumps(document)
     after = federation_of(tomllib.loads(new), path, allow_modules)
-    target = path.resolve()  # a link stays one
+    target = path.resolve()  # a symbolic link stays a link
     mode = target.stat().st_mode & 0o777
     with atomic_write(target) as file:
         file.write(new.encode())
@@ -161,36 +161,26 @@ def _concerned(before: Federation, after: Federation) -> tuple[str, ...]:
     return tuple(name for name in staying if known(before, name) != known(after, name))
 
 
-def _apart(federation: Federation, gone: str) -> list[str]:
-    """Who hears nothing of the first of those who stay, were a member gone."""
-    staying = [name for name in federation.members if name != gone]
-    edges = [edge for edge in _links(federation) if gone not in edge]
-    heard = {staying[0]}
-    for _ in staying:
-        heard |= {name for edge in edges if heard & set(edge) for name in edge}
-    return [name for name in staying if name not in heard]
-
-
 def _links(federation: Federation) -> list[tuple[str, str]]:
-    """All of them, those over which nothing is sent too."""
+    """Return all links, including those with weight zero."""
     members = federation.members
     return [(members[u], members[v]) for u, v in federation.network.edges.tolist()]
 
 
 def _with_first_key(text: str, line: str) -> str:
-    """A text with a key more, before the others and below what is said of the whole file."""
+    """Return a text with one more line, before the first key and below the first comments."""
     lines = text.splitlines(keepends=True)
     first = next(i for i, each in enumerate(lines) if each.strip() and each.strip()[0] != "#")
     return "".join([*lines[:first], f"{line}\n", *lines[first:]])
 
 
 def _instead_of_network(path: Path, federation: Federation) -> ConfigError:
-    """An error whose notes are the lines to write."""
+    """Return an error whose notes are the lines to write instead of a [network]."""
     members = ", ".join(f'"{name}"' for name in federation.members)
     links = ", ".join(f'["{u}", "{v}"]' for u, v in _links(federation))
     error = ConfigError(
-        f"{path}: [network] has no place for one member more or less; write these two lines "
-        "above the first [section] instead of it, and try again:"
+        f"{path}: a [network] cannot gain or lose a member; replace it by these two lines above "
+        "the first [section], and try again:"
     )
     error.add_note(f"members = [{members}]")
     error.add_note(f"links = [{links}]")

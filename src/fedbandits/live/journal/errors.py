@@ -1,4 +1,4 @@
-"""Why a journal is not opened, read or written: each names the file and what to do."""
+"""The errors of opening, reading and writing a journal; each names the file and the fix."""
 
 from __future__ import annotations
 
@@ -13,58 +13,46 @@ from fedbandits.common.files import FULL
 
 
 class JournalError(ValueError):
-    """A journal that cannot be used as it is; says why."""
-
-
-class ForeignFileError(JournalError):
-    """The file is not a journal."""
-
-
-class NewerJournalError(JournalError):
-    """A newer version of this library wrote the file."""
-
-
-class OtherJournalError(JournalError):
-    """The journal is another agent's, or of another algorithm, other arms or another seed."""
+    """A journal that cannot be used."""
 
 
 class CorruptJournalError(JournalError):
-    """The file is not what was written to it."""
+    """A damaged journal."""
 
 
 class MissingLogError(CorruptJournalError):
-    """The log of the journal is missing, and with it what was acknowledged last."""
+    """A journal without its log, which holds the last acknowledged changes."""
 
 
 class InUseError(JournalError):
-    """Another process, or another part of this one, has the journal open."""
+    """A journal that another process, or another part of this one, has open."""
 
 
 class WriteError(JournalError):
-    """Something was not written; the journal holds all that was written before."""
+    """A failed write; the journal holds everything written before."""
 
 
 class FullDiskError(WriteError, OSError):
-    """The disk has no room for the journal."""
+    """A disk without room for the journal."""
 
     errno = errno.ENOSPC
 
 
 _UNREACHABLE = ("CANTOPEN", "PERM", "AUTH", "READONLY", "IOERR", "BUSY", "LOCKED", "NOMEM")
-"""What SQLite says where the file may be whole and cannot be had."""
+"""SQLite's errors for a file that may be complete but cannot be accessed."""
 
 
 def corrupt(path: Path, why: str) -> CorruptJournalError:
-    """The error for a damaged file."""
+    """Return the error for a damaged file."""
     return CorruptJournalError(
         f"{path} is damaged: {why}. Restore a backup of it, or give the agent another file: it "
-        "then comes back as one that lost its disk. Nothing in the file was changed"
+        "then comes back as an agent that lost its disk. Nothing in the file was changed"
     )
 
 
 def is_full(error: Exception) -> bool:
-    """Return whether SQLite or the system found no room on a disk."""
-    # The index of the log lies in shared memory, which SQLite also keeps as a file.
+    """Return whether SQLite or the system reported a full disk."""
+    # The index of the log is in shared memory, which SQLite also stores as a file.
     full = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
     return getattr(error, "sqlite_errorname", "") in full or getattr(error, "errno", None) in FULL
 
@@ -90,17 +78,17 @@ def missing_log(path: Path, log: str, rounds: int, observed: int) -> MissingLogE
     )
 
 
-def foreign(path: Path, what: str) -> ForeignFileError:
-    """The error for a file of another kind."""
-    return ForeignFileError(
+def foreign(path: Path, what: str) -> JournalError:
+    """Return the error for a file of another kind."""
+    return JournalError(
         f"{path} is {what}, not the journal of an agent, and was not touched; give the agent "
         "another file, or restore a backup if its journal was here"
     )
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """What SQLite and the system say of a file, in our words."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite and the system as a `JournalError` about this file."""
     try:
         yield
     except OSError as error:
@@ -112,16 +100,16 @@ def reading(path: Path) -> Iterator[None]:
             raise full_disk(path) from error
         code = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
         if code == "NOTADB":
-            raise foreign(path, "no SQLite database (or one that is damaged)") from error
+            raise foreign(path, "not a SQLite database (or a damaged one)") from error
         if code.startswith(_UNREACHABLE):
             raise _unreachable(path, str(error)) from error
         raise corrupt(path, str(error)) from error
-    except UnicodeError as error:  # SQLite names what it found, and that is no text
+    except UnicodeError as error:  # a message of SQLite that quotes damaged content
         raise corrupt(path, str(error)) from error
 
 
 def _unreachable(path: Path, why: str) -> JournalError:
     return JournalError(
-        f"{path} cannot be opened ({why}); its folder must be there, and both must be yours to "
-        "read and write"
+        f"{path} cannot be opened ({why}); its folder must exist, and you need permission to read "
+        "and write both"
     )

@@ -1,8 +1,8 @@
-"""What stands in the file of a journal, and how it is known to be what was written.
+"""The format of a journal's file, and the checksums that detect every change of it.
 
-SQLite has no checksums. Every value here bears one, over its key and its content, and one row, the
-head, holds how many values there are and the sum of their checksums: a value that is changed,
-missing, doubled or of an older day does not go unseen.
+SQLite has no checksums. Here every value has one, over its key and its content. One row, the head,
+holds the number of values and the sum of their checksums. A value that is changed, missing, doubled
+or outdated is therefore detected.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fedbandits.live.protocol.records import Identity, Saved
+from fedbandits.live.protocol.records import Identity, SavedAgent
 
 from .errors import corrupt
 
 APPLICATION = 0x66624A6C
-"""Marks the file as a journal of a live agent: "fbJl"."""
+"""The application id of a journal in SQLite: "fbJl"."""
 
 VERSION = 2
 """The version of the format. Since version 2 `holder` is up to date in the file itself, without its
@@ -36,7 +36,7 @@ SCHEMA = (
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What never changes: whose journal it is, and what was drawn when it began."""
+    """The values that never change: the identity, and the random life and seed."""
 
     identity: Identity
     life: str
@@ -44,7 +44,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Head(NamedTuple):
-    """What all values come to: their numbers, and the sum of their checksums modulo 2⁶⁴."""
+    """The numbers of values, and the sum of all checksums modulo 2⁶⁴."""
 
     tickets: int
     edges: int
@@ -55,11 +55,11 @@ class Checksums:
     """The checksum of every value in the file.
 
     Attributes:
-        origin: of the origin.
-        state: of the state.
-        edges: by neighbour.
-        tickets: by round.
-        total: of all of them.
+        origin: The checksum of the origin.
+        state: The checksum of the state.
+        edges: The checksums of the edges, by neighbour.
+        tickets: The checksums of the tickets, by round.
+        total: The sum of all checksums.
     """
 
     def __init__(
@@ -72,77 +72,75 @@ class Checksums:
         self.total = origin + state + sum(edges.values()) + sum(tickets.values())
 
     def head(self) -> Head:
-        """What the head has to say."""
+        """Return the head of a file with these values."""
         return Head(len(self.tickets), len(self.edges), self.total % 2**64)
 
 
-class Content(NamedTuple):
-    """All that stands in a journal.
+class JournalContent(NamedTuple):
+    """The content of a journal.
 
     Attributes:
-        identity: whose it is.
-        saved: what its agent goes on from.
-        holder: the process that has it open, or was killed when it had; None if it was closed.
-        checksums: of the values.
+        identity: The identity of the agent.
+        saved: The state from which the agent continues.
+        holder: The process that has the journal open, or was killed while it had; None if closed.
+        checksums: The checksums of the values.
     """
 
     identity: Identity
-    saved: Saved
+    saved: SavedAgent
     holder: int | None
     checksums: Checksums
 
 
-TICKET = zlib.crc32(b"ticket")
+TICKET_KEY = zlib.crc32(b"ticket")
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def seal(value: Any, start: int) -> tuple[bytes, int]:
-    """A value as it is kept, and its checksum.
+    """Return a value with its checksum, as the file stores it, and the checksum.
 
     Args:
         value: plain data.
-        start: the checksum of its key, from which its own goes on.
+        start: the checksum of its key, with which its own checksum begins.
     """
     body = _encode(value)
     checksum = zlib.crc32(body, start)
     return checksum.to_bytes(4, "little") + body, checksum
 
 
-def named(key: str) -> int:
-    """What the checksum of the value under a key goes on from."""
+def key_checksum(key: str) -> int:
+    """Return the number with which the checksum of the value under a key begins."""
     return zlib.crc32(key.encode())
 
 
-def put(connection: sqlite3.Connection, key: str, content: Any) -> int:
-    """Replace one of the values that every journal has; return its checksum."""
-    value, checksum = seal(content, named(key))
+def update_meta(connection: sqlite3.Connection, key: str, content: Any) -> int:
+    """Replace one of the values that every journal has, and return its checksum."""
+    value, checksum = seal(content, key_checksum(key))
     connection.execute("UPDATE meta SET value = ? WHERE key = ?", (value, key))
     return checksum
 
 
-def log_of(path: Path) -> Path:
-    """The write-ahead log of a journal: what was written last, until it is moved into the file."""
+def log_path(path: Path) -> Path:
+    """Return the write-ahead log of a journal, which holds the last commits."""
     return path.with_name(f"{path.name}-wal")
 
 
 def has_log(path: Path) -> bool:
-    """Whether there is anything in the log."""
-    log = log_of(path)
+    """Return whether a journal has a log with content."""
+    log = log_path(path)
     return log.exists() and log.stat().st_size > 0
 
 
 def create(path: Path, identity: Identity, seed: bytes | None) -> None:
-    """A new journal, which appears whole or not at all."""
+    """Create a journal, which appears complete or not at all."""
     if has_log(path):
-        raise corrupt(
-            path, f"{log_of(path).name} is there, with what was written last, and it is not"
-        )
+        raise corrupt(path, f"{log_path(path).name} exists with the last commits, but the file not")
     origin = Origin(
         identity, secrets.token_hex(4), secrets.token_bytes(32) if seed is None else seed
     )
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
-    # The seed foretells every choice: it is nobody else's to read.
+    # The seed predicts every choice, so only the owner may read it.
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         with closing(sqlite3.connect(new, isolation_level=None)) as connection:
@@ -153,12 +151,18 @@ def create(path: Path, identity: Identity, seed: bytes | None) -> None:
             connection.execute("BEGIN")
             for table in SCHEMA:
                 connection.execute(table)
-            first, origin_sum = seal(origin, named("origin"))
-            state, state_sum = seal(None, named("state"))
-            head, _ = seal(Checksums(origin_sum, state_sum, {}, {}).head(), named("head"))
-            holder, _ = seal(None, named("holder"))
-            rows = {"origin": first, "state": state, "head": head, "holder": holder}
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            values = {
+                key: seal(value, key_checksum(key))
+                for key, value in (
+                    ("origin", origin),
+                    ("state", None),
+                    ("holder", None),
+                )
+            }
+            head = Checksums(values["origin"][1], values["state"][1], {}, {}).head()
+            values["head"] = seal(head, key_checksum("head"))
+            rows = [(key, value) for key, (value, _) in values.items()]
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
         new.rename(path)
@@ -168,7 +172,7 @@ def create(path: Path, identity: Identity, seed: bytes | None) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file last, where folders can be synced."""
+    """Make the name of a new file durable, on systems that can sync a folder."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

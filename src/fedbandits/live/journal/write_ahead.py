@@ -1,9 +1,9 @@
-"""Whether SQLite's write-ahead log still holds all that was committed to it.
+"""Detection of damage in SQLite's write-ahead log.
 
-The log has checksums, and SQLite goes by them: at the first page that is wrong it takes the log to
-end, as one that a crash cut off. Where the page was damaged later, what was committed after it is
-gone without a word. Every commit is synced before the next begins, so a crash can spoil the last
-one alone: if two commits or more lie behind the wrong page, it was no crash.
+The log has checksums. At the first wrong page SQLite assumes that a crash cut off the log, and
+silently ignores all later commits. If the page was damaged later, acknowledged commits would be
+lost. Every commit is synced before the next begins, so a crash spoils at most the last one. If two
+or more commits follow the wrong page, the cause was not a crash.
 
 Reference:
     The SQLite file format, section 4, https://www.sqlite.org/fileformat2.html#the_write_ahead_log.
@@ -18,15 +18,16 @@ _HEADER = struct.Struct(">8I")
 """Magic, version, size of pages, checkpoint, two salts, two checksums."""
 
 _FRAME = struct.Struct(">6I")
-"""Number of the page, pages in all if this ends a commit (else 0), two salts, two checksums."""
+"""Number of the page, number of pages if this ends a commit (else 0), two salts, two checksums."""
 
 _LITTLE, _BIG = 0x377F0682, 0x377F0683
 
 
-def damage(log: Path) -> str | None:
-    """What is wrong with a log that nobody writes; None if nothing that a crash does not explain.
+def find_damage(log: Path) -> str | None:
+    """Return the damage in a log that no process writes; None if a crash explains it.
 
-    What cannot be told from a crash: damage to the last commit, or a log cut off behind a commit.
+    Two kinds of damage look like a crash: damage to the last commit, and a log cut off after a
+    commit.
     """
     content = log.read_bytes()
     if len(content) < _HEADER.size + _FRAME.size:
@@ -35,7 +36,7 @@ def damage(log: Path) -> str | None:
     salts, sums = tuple(salts_and_sums[:2]), tuple(salts_and_sums[2:])
     order = {_LITTLE: "<", _BIG: ">"}.get(magic)
     if order is None or _checksum(content[:24], order, (0, 0)) != sums:
-        return f"the beginning of {log.name} is not what was written"
+        return f"the beginning of {log.name} was changed"
     whole = True
     lost = 0
     for start in range(_HEADER.size, len(content) - _FRAME.size - size + 1, _FRAME.size + size):
@@ -44,7 +45,7 @@ def damage(log: Path) -> str | None:
             page = content[start + _FRAME.size : start + _FRAME.size + size]
             sums = _checksum(content[start : start + 8] + page, order, sums)
             whole = tuple(rest) == (*salts, *sums)
-        # Pages with other salts are from before the log was last begun anew.
+        # Pages with other salts remain from before the log was last restarted.
         if not whole and ends and tuple(rest[:2]) == salts:
             lost += 1
     if lost > 1:
@@ -53,7 +54,7 @@ def damage(log: Path) -> str | None:
 
 
 def _checksum(content: bytes, order: str, sums: tuple[int, ...]) -> tuple[int, int]:
-    """s0 += x_i + s1, s1 += x_{i+1} + s0, modulo 2³²."""
+    """Return the checksum of SQLite: s0 += x_i + s1, s1 += x_{i+1} + s0, modulo 2³²."""
     first, second = sums
     words = struct.unpack(f"{order}{len(content) // 4}I", content)
     for even, odd in zip(words[::2], words[1::2], strict=True):

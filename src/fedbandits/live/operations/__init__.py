@@ -1,1 +1,1 @@
-"""Operations: processes of members on sites and on one machine."""
+"""Processes of members: at a site, and of a whole federation on one machine."""

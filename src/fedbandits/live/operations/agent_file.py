@@ -1,16 +1,19 @@
-"""`agent.toml`, section by section: its keys, their types and defaults.
+"""`agent.toml`: the keys of each section, their types and defaults, and the JSON Schema.
 
-A new key is one line of a struct and one line of its docstring: errors and the JSON Schema follow.
+A new key is one line of a struct and one line of its docstring.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from fedbandits.privacy.response import LEAST as LEAST_EPSILON
+
+if TYPE_CHECKING:
+    from fedbandits.config.schema import Schema
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -78,3 +81,15 @@ class AgentFile(msgspec.Struct, frozen=True):
     addresses: dict[str, str] = {}
     service: ServiceSection | None = None
     privacy: PrivacySection | None = None
+
+
+def agent_schema() -> Schema:
+    """Return the JSON Schema of the file, for editors.
+
+    Example:
+        >>> agent_schema()["required"]
+        ['name', 'federation']
+    """
+    from fedbandits.config.schema import struct_schema, whole
+
+    return whole("fedbandits agent", struct_schema(AgentFile), {})

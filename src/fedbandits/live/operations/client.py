@@ -1,4 +1,4 @@
-"""The service of an agent, asked from Python: what `live status` and `live up` use."""
+"""A client of an agent's service, for `live status` and `live up`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 class ServiceError(OSError):
-    """The service answered with an error, or not at all; says which and what to do."""
+    """The service returned an error or no response."""
 
 
 class Client:
@@ -19,10 +19,10 @@ class Client:
 
     Args:
         url: `http://127.0.0.1:8080` or `https://site3:8443`.
-        token: that the service wants to see.
-        authority: the file of the authority that signed its certificate; those that the machine
-            trusts by default.
-        timeout: seconds to wait for an answer.
+        token: of the service.
+        authority: file of the authority that signed its certificate; by default the authorities
+            that the machine trusts.
+        timeout: seconds to wait for a response.
     """
 
     def __init__(
@@ -30,12 +30,15 @@ class Client:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of a service; one is https://site3:8443")
+            raise ValueError(
+                f"{url!r} is not a URL of a service; write one such as https://site3:8443"
+            )
         self.url = url
         self._token = token
+        self._connection: http.client.HTTPConnection
         if parts.scheme == "https":
             context = ssl.create_default_context(cafile=authority)
-            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            self._connection = http.client.HTTPSConnection(
                 parts.hostname, parts.port, timeout=timeout, context=context
             )
         else:
@@ -44,33 +47,29 @@ class Client:
             )
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """GET a path, or POST to it.
+        """Return the response to a GET request, or with a body to a POST request.
 
         Raises:
-            ServiceError: if there is no answer, or an error.
+            ServiceError: if there is no response, or an error.
         """
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        method, content = ("GET", None) if body is None else ("POST", json.dumps(body))
         try:
-            self._connection.request(
-                "GET" if body is None else "POST",
-                path,
-                None if body is None else json.dumps(body),
-                headers,
-            )
-            answer = self._connection.getresponse()
-            content = answer.read()
+            self._connection.request(method, path, content, headers)
+            response = self._connection.getresponse()
+            received = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise ServiceError(f"no answer from {self.url}: {_why(error)}") from error
-        if answer.status != http.client.OK:
-            said = f"{self.url}{path} answered {answer.status}: {_told(content)}"
-            if answer.status == http.client.UNAUTHORIZED:
-                said += " (the one shown is not this agent's)"
-            raise ServiceError(said)
+            raise ServiceError(f"no answer from {self.url}: {_reason(error)}") from error
+        if response.status != http.client.OK:
+            what = f"{self.url}{path} answered {response.status}: {_error_in(received)}"
+            if response.status == http.client.UNAUTHORIZED:
+                what += " (the token given is of another service)"
+            raise ServiceError(what)
         try:
-            return json.loads(content)
+            return json.loads(received)
         except ValueError as error:
-            raise ServiceError(f"{self.url}{path} is no service of an agent") from error
+            raise ServiceError(f"{self.url}{path} is not the service of an agent") from error
 
     def __enter__(self) -> Self:
         return self
@@ -79,20 +78,20 @@ class Client:
         self._connection.close()
 
 
-def _why(error: Exception) -> str:
-    """What went wrong, and what to do where that is known."""
+def _reason(error: Exception) -> str:
+    """Return what failed, and a remedy for the usual causes."""
     if isinstance(error, ssl.SSLCertVerificationError):
         why = error.verify_message or str(error)
-        return f"its certificate is not believed ({why}); give its authority with --ca ca.pem"
+        return f"its certificate is not trusted ({why}); give its authority with --ca ca.pem"
     if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there; is the agent running, and is the port right?"
+        return "no program listens there; is the agent running, and is the port right?"
     if isinstance(error, http.client.HTTPException | ssl.SSLError | ConnectionResetError):
-        return f"it speaks otherwise ({error}); is it http or https?"
+        return f"it uses another protocol ({error}); is it http or https?"
     return str(error)
 
 
-def _told(content: bytes) -> str:
+def _error_in(body: bytes) -> str:
     try:
-        return str(json.loads(content)["error"])
+        return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
-        return content[:200].decode(errors="replace")
+        return body[:200].decode(errors="replace")

@@ -1,48 +1,39 @@
-"""A whole federation on this machine, to see it work: a process each, and one page of all."""
+"""A whole federation on this machine: one process for each member, and the status of all."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-import math
-import os
 import secrets
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedbandits.common.files import atomic_write
-from fedbandits.common.own_modules import allowing
-from fedbandits.live.federation.definition import Federation
+from fedbandits.live.federation.demo import Losses
+from fedbandits.live.federation.federation import Federation
 
 from .client import Client, ServiceError
-from .ports import held_ports
 
-PATIENCE = 60.0
-"""Seconds that all processes have to come up."""
+START_SECONDS = 60.0
+"""Seconds until all processes must respond."""
 
-PACE, FASTEST = 0.5, 0.01
-"""Mean seconds between two choices of an agent: by default, and at least."""
-
-MOST_LOSSES = 10**8
-"""Largest number of losses of a demonstration, which are held in memory."""
-
-Losses = Callable[[int, int, int], float]
-"""The loss of (round, agent, arm)."""
+STOP_SECONDS = 10.0
+"""Seconds until a process that does not stop is killed."""
 
 
-class Member(NamedTuple):
-    """One process.
+class MemberProcess(NamedTuple):
+    """The process of one member.
 
     Attributes:
         name: of the agent.
-        process: runs it.
+        process: the process.
         url: of its service.
         token: the file with the token of its service.
     """
@@ -52,47 +43,34 @@ class Member(NamedTuple):
     url: str
     token: Path
 
+    def client(self) -> Client:
+        """Return a client of the member's service."""
+        return Client(self.url, self.token.read_text(encoding="utf-8").strip(), timeout=5.0)
 
-@contextlib.contextmanager
-def started(
+
+@contextmanager
+def write_sites(
     federation: Federation, source: Path, folder: Path, allow_modules: Sequence[str] = ()
-) -> Iterator[list[Member]]:
-    """Keys, a file and a process for each member; all on the loopback address, until the end.
+) -> Iterator[dict[str, str]]:
+    """Write keys and an `agent.toml` for each member; yield the URLs of their services.
+
+    The ports stay reserved until the block ends.
 
     Args:
-        federation: what is run.
+        federation: the federation to run.
         source: its file.
         folder: for keys, journals, tokens and logs.
         allow_modules: names of the modules that the file may name.
-    """
-    with sites_written(federation, source, folder, allow_modules) as services:
-        members: list[Member] = []
-        try:
-            for name, url in services.items():
-                members.append(start(name, url, folder))
-            yield members
-        finally:
-            stop_all(members)
-
-
-@contextlib.contextmanager
-def sites_written(
-    federation: Federation, source: Path, folder: Path, allow_modules: Sequence[str] = ()
-) -> Iterator[dict[str, str]]:
-    """Keys and an `agent.toml` for each member; the URLs of their services.
-
-    Their ports are theirs until the block ends.
     """
     from fedbandits.live.federation.keys import write_keys
 
     if not (folder / "keys" / "ca.key").exists():
         write_keys(federation, folder / "keys")
-    with held_ports(2 * len(federation.members)) as ports:
-        addresses = {
-            name: f"127.0.0.1:{port}" for name, port in zip(federation.members, ports, strict=False)
-        }
+    names = federation.members
+    with reserved_ports(2 * len(names)) as ports:
+        addresses = {n: f"127.0.0.1:{port}" for n, port in zip(names, ports, strict=False)}
         services = {}
-        for name, port in zip(federation.members, ports[len(federation.members) :], strict=True):
+        for name, port in zip(names, ports[len(names) :], strict=True):
             near = {k: addresses[k] for k in (name, *federation.part(name).neighbours)}
             text = _agent_toml(name, source, port, near, allow_modules)
             with atomic_write(folder / f"{name}.toml") as file:
@@ -101,33 +79,26 @@ def sites_written(
         yield services
 
 
-def start(name: str, url: str, folder: Path) -> Member:
-    """A process for one member whose file is written."""
+def start_member(name: str, url: str, folder: Path) -> MemberProcess:
+    """Start the process of a member whose file is written."""
+    # -P: import nothing from the current folder, which may be the federation's.
+    command = [sys.executable, "-P", "-m", "fedbandits", "live", "agent", f"{folder / name}.toml"]
     with (folder / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
-            # -P: nothing is imported from the current folder, which may be the federation's.
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "fedbandits",
-                "live",
-                "agent",
-                str(folder / f"{name}.toml"),
-            ],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C is for this process, which ends the others
+            start_new_session=True,  # Ctrl-C ends this process, which ends the others
         )
-    return Member(name, process, url, folder / f"{name}.token")
+    return MemberProcess(name, process, url, folder / f"{name}.token")
 
 
-def stop_all(members: list[Member]) -> None:
-    """End every process: by asking, then by force."""
+def stop_members(members: Sequence[MemberProcess]) -> None:
+    """Stop all processes, and kill those that do not stop in time."""
     for member in members:
         member.process.terminate()
-    end = time.monotonic() + 10
+    end = time.monotonic() + STOP_SECONDS
     for member in members:
         try:
             member.process.wait(max(end - time.monotonic(), 0.1))
@@ -136,121 +107,48 @@ def stop_all(members: list[Member]) -> None:
             member.process.wait()
 
 
-def demo_pace(demo: dict[str, Any]) -> float:
-    """Mean seconds between two choices of an agent, as [demo] has them."""
-    pace = demo.get("pace", PACE)
-    if (
-        isinstance(pace, bool)
-        or not isinstance(pace, int | float)
-        or not (FASTEST <= pace < math.inf)
-    ):
-        raise ValueError(f"[demo] pace must be seconds, at least {FASTEST}, not {pace!r}")
-    return float(pace)
-
-
-def demo_losses(
-    federation: Federation,
-    demo: dict[str, Any],
-    folder: Path = Path(),
-    allow_modules: Sequence[str] = (),
-) -> Losses:
-    """What the agents of a demonstration lose: coins of these means, or one of our problems.
-
-    Each agent replays its own part of a problem: its n-th choice is charged as in round n, and
-    after the last round comes the first. Names that a problem has for its agents and arms must be
-    the federation's, in any order.
+class LocalCluster:
+    """A running federation, and the status of its agents.
 
     Args:
-        federation: the agents and arms.
-        demo: `means`, one for each arm, or the table of a problem; most of them need `[sim]`.
-        folder: of the federation's file; files that a problem names are seen from there.
-        allow_modules: names of the modules that the table may name.
-    """
-    demo = {key: value for key, value in demo.items() if key != "pace"}
-    if "means" in demo:
-        means = np.asarray(demo["means"], np.float64)
-        if means.shape != (len(federation.arms),):
-            raise ValueError(f"demo: {len(federation.arms)} means are needed, one for each arm")
-        rng = np.random.default_rng()
-        return lambda _, __, arm: float(rng.random() < means[arm])
-    from fedbandits.config.building import construct
-    from fedbandits.config.catalogue import REGISTRIES
-    from fedbandits.config.experiment import Place
-
-    sizes = {"agents": len(federation.members), "arms": len(federation.arms)}
-    for key, size in sizes.items():
-        if isinstance(demo.get(key), int) and demo[key] != size:
-            raise ValueError(
-                f"demo: {key} = {demo[key]}, but the federation has {size}; make them equal"
-            )
-    round_losses = math.prod(sizes.values())
-    horizon = demo.get("horizon", 1)
-    if isinstance(horizon, int) and horizon * round_losses > MOST_LOSSES:
-        raise ValueError(
-            f"demo: {horizon * round_losses:,} losses are too many; choose a horizon of at most "
-            f"{MOST_LOSSES // round_losses:,}"
-        )
-    with allowing(allow_modules):
-        place = Place("[demo]", folder, confined=True)
-        problem = construct(REGISTRIES["problem"], demo, place)
-    if (problem.agents, problem.arms) != (len(federation.members), len(federation.arms)):
-        raise ValueError(
-            f"demo: the problem has {problem.agents} agents and {problem.arms} arms, and the "
-            f"federation {len(federation.members)} and {len(federation.arms)}"
-        )
-    if problem.adaptive:
-        raise ValueError(
-            f"demo: {problem.title} watches the arms of all agents in every round, and agents who "
-            "live apart have no round in common; play it with fb.simulate"
-        )
-    agents = _places(problem.agent_names, federation.members, "agent", "members")
-    arms = _places(problem.arm_names, federation.arms, "arm", "arms")
-    table = problem.block(1, problem.horizon)
-    return lambda t, agent, arm: float(table[(t - 1) % len(table), agents[agent], arms[arm]])
-
-
-def _places(
-    of_problem: Sequence[str] | None, ours: Sequence[str], what: str, key: str
-) -> list[int]:
-    """Where the problem has each of ours: by name, or where it has no names in our order."""
-    if of_problem is None:
-        return list(range(len(ours)))
-    if strangers := set(ours) - set(of_problem):
-        name = next(each for each in ours if each in strangers)
-        raise ValueError(
-            f"demo: the problem has no {what} {name!r}; give the federation {key} = "
-            f"[{', '.join(map(json.dumps, of_problem))}], in any order"
-        )
-    return [of_problem.index(name) for name in ours]
-
-
-class Up:
-    """A running federation, and what is known of it.
-
-    Args:
-        federation: what runs.
+        federation: the federation that runs.
         members: its processes.
     """
 
-    def __init__(self, federation: Federation, members: list[Member]) -> None:
+    def __init__(self, federation: Federation, members: list[MemberProcess]) -> None:
+        self.members = members
         self._arms = list(federation.arms)
-        self._members = members
         self._edges = [[u, v] for u, v, _ in federation.edges()]
         self._status: dict[str, Any] = dict.fromkeys(member.name for member in members)
 
-    def tell(self) -> dict[str, Any]:
-        """For the page."""
+    @classmethod
+    @contextmanager
+    def start(
+        cls, federation: Federation, source: Path, folder: Path, allow_modules: Sequence[str] = ()
+    ) -> Iterator[LocalCluster]:
+        """Run all members on the loopback address until the block ends; see `write_sites`."""
+        with write_sites(federation, source, folder, allow_modules) as services:
+            members: list[MemberProcess] = []
+            try:
+                for name, url in services.items():
+                    members.append(start_member(name, url, folder))
+                yield cls(federation, members)
+            finally:
+                stop_members(members)
+
+    def status(self) -> dict[str, Any]:
+        """Return the last status of all agents, and the edges."""
         return {"agents": self._status, "edges": self._edges}
 
     async def ready(self) -> None:
-        """Wait until every agent answers.
+        """Wait until every agent responds.
 
         Raises:
-            ServiceError: if one ends, or takes too long; names its log.
+            ServiceError: if a process ends, or does not respond in time; names its log.
         """
-        end = time.monotonic() + PATIENCE
-        for member in self._members:
-            while not await asyncio.to_thread(self._ask, member):
+        end = time.monotonic() + START_SECONDS
+        for member in self.members:
+            while not await asyncio.to_thread(self._update, member):
                 if member.process.poll() is not None or time.monotonic() > end:
                     log = member.token.with_suffix(".log")
                     last = log.read_text(encoding="utf-8").strip().splitlines()[-3:]
@@ -258,43 +156,46 @@ class Up:
                 await asyncio.sleep(0.2)
 
     async def watch(self) -> None:
-        """Ask everyone once a second, for ever."""
+        """Update the status of all agents once a second, without end."""
         while True:
             began = time.monotonic()
-            await asyncio.gather(*[asyncio.to_thread(self._ask, m) for m in self._members])
+            await asyncio.gather(*[asyncio.to_thread(self._update, m) for m in self.members])
             await asyncio.sleep(max(1.0 - (time.monotonic() - began), 0.1))
 
     async def play(self, losses: Losses, pace: float) -> None:
-        """Let every agent choose and observe at this pace, for ever."""
+        """Let every agent choose and observe, without end.
+
+        Args:
+            losses: the losses of the agents.
+            pace: mean seconds between two choices of an agent.
+        """
         await asyncio.gather(
-            *[self._play(v, member, losses, pace) for v, member in enumerate(self._members)]
+            *[self._play(v, member, losses, pace) for v, member in enumerate(self.members)]
         )
 
-    async def _play(self, agent: int, member: Member, losses: Losses, pace: float) -> None:
+    async def _play(self, agent: int, member: MemberProcess, losses: Losses, pace: float) -> None:
         t = 0
         while True:
             await asyncio.sleep(pace * (0.5 + secrets.randbelow(1000) / 1000))
             t += 1
-            with contextlib.suppress(OSError):  # it may be away for a while
-                await asyncio.to_thread(self._turn, agent, member, losses, t)
+            with contextlib.suppress(OSError):  # the process may be restarting
+                await asyncio.to_thread(self._play_round, agent, member, losses, t)
 
-    def _turn(self, agent: int, member: Member, losses: Losses, t: int) -> None:
-        with self._client(member) as client:
+    def _play_round(self, agent: int, member: MemberProcess, losses: Losses, t: int) -> None:
+        with member.client() as client:
             ticket = client.ask("/v1/choose", {})
             loss = losses(t, agent, self._arms.index(ticket["arm"]))
             client.ask("/v1/observe", {"ticket": ticket["ticket"], "loss": loss})
 
-    def _ask(self, member: Member) -> bool:
+    def _update(self, member: MemberProcess) -> bool:
+        """Ask for the status of an agent; return whether it responded."""
         try:
-            with self._client(member) as client:
+            with member.client() as client:
                 self._status[member.name] = client.ask("/v1/status")
         except OSError:
             self._status[member.name] = None
             return False
         return True
-
-    def _client(self, member: Member) -> Client:
-        return Client(member.url, member.token.read_text(encoding="utf-8").strip(), timeout=5.0)
 
 
 def _agent_toml(
@@ -313,7 +214,34 @@ def _agent_toml(
     return "\n".join(lines) + "\n"
 
 
-def private_folder(path: Path) -> None:
-    """Make a folder that nobody else may look into."""
+def make_private_folder(path: Path) -> None:
+    """Make a folder that only its owner can open."""
     path.mkdir(parents=True, exist_ok=True)
-    os.chmod(path, 0o700)  # noqa: PTH101
+    path.chmod(0o700)
+
+
+@contextmanager
+def reserved_ports(number: int) -> Iterator[list[int]]:
+    """Yield different free ports of the loopback address, reserved until the block ends.
+
+    On Linux the ports stay bound without listening. The system then assigns them to no other
+    program, but a server that asks for one by its number, with SO_REUSEADDR, gets it. On other
+    systems a bound port is not available to servers, so the ports are released at once.
+
+    Args:
+        number: how many.
+
+    Example:
+        >>> with reserved_ports(1) as [port], socket.create_server(("127.0.0.1", port)) as server:
+        ...     server.getsockname()[1] == port
+        True
+    """
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind(("127.0.0.1", 0))
+        ports = [each.getsockname()[1] for each in sockets]
+        if sys.platform != "linux":
+            held.close()
+        yield ports

@@ -1,4 +1,4 @@
-"""One member of a federation as a machine at a site runs it: `agent.toml`, and its process."""
+"""One member of a federation at its site: its settings and its process."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fedbandits.config.reading import read_config
 from fedbandits.config.structs import struct_of
 from fedbandits.live.agent.agent import Agent
 from fedbandits.live.agent.group_commit import StoppedError
-from fedbandits.live.agent.responses import responses
-from fedbandits.live.federation.definition import Federation, Part, check_addresses
-from fedbandits.live.protocol.observations import Range, checked_range
+from fedbandits.live.federation.federation import Federation, Part, check_addresses
+from fedbandits.live.protocol.noisy_bits import noisy_bits
+from fedbandits.live.protocol.observations import LossRange, loss_range
 from fedbandits.live.transport.certificate_expiry import ExpiryWatch
 from fedbandits.live.transport.interface import Transport
 
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 
 _log = limited_logger("fedbandits.live")
 
-LOOK = 1.0
-"""Seconds between two looks at whether the agent still runs."""
+CHECK_SECONDS = 1.0
+"""Seconds between two checks whether the agent still runs."""
 
-TRIM = 60.0
-"""Seconds between two calls of malloc_trim, which returns free memory to the system. Without it
-glibc never returns the memory that the connections of a flood needed."""
+TRIM_SECONDS = 60.0
+"""Seconds between two calls of malloc_trim, which returns free memory to the system.
+
+Without it glibc never returns the memory that the connections of a flood needed.
+"""
 
 
 class Site(NamedTuple):
@@ -47,7 +49,7 @@ class Site(NamedTuple):
 
     Attributes:
         part: of the federation, with the addresses of the neighbours.
-        journal: its file.
+        journal: file of the journal.
         keys: the folder with ca.pem, cert.pem and key.pem; None for an agent without neighbours.
         losses: the smallest and the largest loss or reward.
         service: the settings of the HTTP service; None for no service.
@@ -59,14 +61,14 @@ class Site(NamedTuple):
     part: Part
     journal: Path
     keys: Path | None
-    losses: Range
+    losses: LossRange
     service: ServiceSection | None
     token: Path
     epsilon: float | None = None
 
 
 def read_site(path: str | Path) -> Site:
-    """Read one member's file. Names of files in it are relative to it.
+    """Read the file of one member; names of files in it are relative to it.
 
         name = "north"
         federation = "federation.toml"
@@ -91,7 +93,7 @@ def read_site(path: str | Path) -> Site:
     try:
         part = federation.part(name)
         check_addresses(file.addresses, federation.members)
-        losses = checked_range(file.low, file.high)
+        losses = loss_range(file.low, file.high)
     except ValueError as error:
         raise place.error(error) from error
     part = part._replace(addresses=part.addresses | file.addresses)
@@ -132,11 +134,11 @@ def _check_service(service: ServiceSection, keys: Path | None, name: str, place:
 
 
 def _epsilon(privacy: PrivacySection | None, part: Part, place: Place) -> float | None:
-    """Return the ε of [privacy]; refuse one that the algorithm cannot have."""
+    """Return the ε of [privacy]; reject values that do not fit the algorithm."""
     if privacy is None:
         return None
     try:
-        found = responses(privacy.epsilon, part.algorithm)
+        found = noisy_bits(privacy.epsilon, part.algorithm)
     except (TypeError, ValueError) as error:
         raise Place(f"{place.name} [privacy]").error(error) from error
     return None if found is None else found.epsilon
@@ -146,8 +148,11 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
     """Run a member until SIGTERM or SIGINT; then stop gracefully.
 
     Args:
-        site: what to run.
-        ready: is told where the service is, once everything is up.
+        site: the member.
+        ready: called with the URL of the service, once everything runs; None without a service.
+
+    Raises:
+        StoppedError: if the agent stops because its store fails.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -166,7 +171,7 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
     async with AsyncExitStack() as running:
         await running.enter_async_context(agent)
         if watch is not None:
-            agent.expiries = watch.look(time.time())
+            agent.expiries = watch.check(time.time())
         url = None
         if site.service is not None:
             service = await _serve(agent, site, site.service)
@@ -178,42 +183,44 @@ async def run_site(site: Site, ready: Callable[[str | None], None] = lambda _: N
             where = f"the environment variable {variable}" if variable else site.token
             _log.info("its page is %s/#token=TOKEN; the token is in %s", url, where)
         ready(url)
-        trim, trimmed = malloc_trim(), loop.time()
+        trim, trimmed_at = malloc_trim(), loop.time()
         while not stop.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), LOOK)
+                await asyncio.wait_for(stop.wait(), CHECK_SECONDS)
             if watch is not None:
-                agent.expiries = watch.look(time.time())
-            if loop.time() - trimmed > TRIM:
-                trimmed = loop.time()
+                agent.expiries = watch.check(time.time())
+            if loop.time() - trimmed_at > TRIM_SECONDS:
+                trimmed_at = loop.time()
                 trim(0)
-            if not agent.running:  # whoever watches over processes starts it again
+            if not agent.running:  # end the process, so that its supervisor restarts it
                 raise StoppedError(f"{site.part.name} stopped: {agent.failure}")
         _log.info("%s stops", site.part.name)
 
 
-async def _serve(agent: Agent, site: Site, asked: ServiceSection) -> Service:
+async def _serve(agent: Agent, site: Site, section: ServiceSection) -> Service:
     """Start the service that [service] describes."""
     from fedbandits.live.service import serve
-    from fedbandits.live.service.bearer import token_in, token_of
+    from fedbandits.live.service.tokens import token_in, token_of
 
-    read_token = None if asked.read_token is None else token_of(asked.read_token)
+    read_token = None if section.read_token is None else token_of(section.read_token)
+    if section.read_token_env:
+        read_token = token_in(section.read_token_env)
     return await serve(
         agent,
-        asked.address,
-        token_file=None if asked.token_env else site.token,
-        token=asked.token_env and token_in(asked.token_env),
-        read_token=token_in(asked.read_token_env) if asked.read_token_env else read_token,
-        hosts=asked.hosts,
-        tls=(site.keys / "cert.pem", site.keys / "key.pem") if asked.tls and site.keys else None,
-        baseline=asked.baseline,
+        section.address,
+        token_file=None if section.token_env else site.token,
+        token=section.token_env and token_in(section.token_env),
+        read_token=read_token,
+        hosts=section.hosts,
+        tls=(site.keys / "cert.pem", site.keys / "key.pem") if section.tls and site.keys else None,
+        baseline=section.baseline,
     )
 
 
 def _transport(site: Site) -> Transport | None:
     if site.keys is None or not site.part.neighbours:
         return None
-    from fedbandits.live.transport.tls import TlsTransport
+    from fedbandits.live.transport.tls_transport import TlsTransport
 
     addresses = site.part.addresses
     return TlsTransport(
@@ -225,16 +232,16 @@ def _transport(site: Site) -> Transport | None:
 
 
 def malloc_trim() -> Callable[[int], object]:
-    """Return glibc's function of this name; with another C library, one that does nothing."""
+    """Return malloc_trim of glibc; with another C library, a function that does nothing."""
     library = ctypes.CDLL(None) if os.name == "posix" else None
     return getattr(library, "malloc_trim", lambda _: 0)
 
 
 class JsonLines(logging.Formatter):
-    """Log lines that machines read: one JSON object each."""
+    """Formats each log record as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, logger, message, and the error if there was one."""
+        """Return the time, level, logger and message of a record, and its error if any."""
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
@@ -247,8 +254,8 @@ class JsonLines(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """Log to standard error from now on, a JSON object a line."""
+    """Log to standard error as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    logging.getLogger("fedbandits").handlers.clear()  # the command's own lines
+    logging.getLogger("fedbandits").handlers.clear()  # handlers of the command line

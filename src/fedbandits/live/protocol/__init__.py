@@ -1,1 +1,1 @@
-"""The live protocol without I/O: messages, ledgers, tickets and the state of a member."""
+"""The live protocol without I/O: messages, ledgers, tickets and the core of an agent."""

@@ -1,23 +1,25 @@
-"""Averages over neighbours that lose, delay, repeat and reorder: one ledger per edge, one owner.
+"""The average over all agents, kept with neighbours although links lose and repeat messages.
 
-For every average leaf an agent v holds I_v, the sum of all it ever put in itself, and for each
-neighbour u one flow f_vu, what has flowed out to u on balance. Its value is z_v = I_v - Σ_u f_vu,
-and f_vu = -f_uv when nothing is under way, so Σ_v z_v = Σ_v I_v whatever is lost.
+For every average leaf an agent v holds its inputs I_v, the sum of all its contributions, and for
+each neighbour u a flow f_vu, the total that has flowed out to u. The value of the leaf at v is
+z_v = I_v - Σ_u f_vu. Without pending messages f_vu = -f_uv, so Σ_v z_v = Σ_v I_v, even if messages
+were lost.
 
-Of each edge one end is the owner. The other reports its z to it; the owner moves the flow by
-w (z_owner - z_other) if the report says that its latest flow was applied, and answers with the flow
-as it is. So one exchange is under way on an edge, and nothing is counted twice. An edge on which
-everyone exchanges once with the values of the round's start is the product with W.
+One end of each edge is its owner. The other end reports its z to the owner. If the report shows
+that the latest flow was applied, the owner moves the flow by w (z_owner - z_other). In any case it
+answers with the current flow. At most one exchange is therefore pending on an edge, and nothing is
+counted twice. If every edge makes one exchange of the values at the start of a round, the result is
+the product with W.
 
-The incarnation of an edge is a number of either end, kept with the flow. An end that comes back
-without its disk, leaves, or is taken out and put back has a newer one; both ends start anew (flow
-0, sequence 0) when they see it. What had flowed to the one that is gone is thereby back.
+Each end of an edge has an incarnation, a number stored with the flow. An end gets a larger one when
+it loses its disk, leaves, or is removed and added again. Both ends then restart the edge with flow
+0 and sequence 0, so that the flow to the former end is back with its neighbour.
 
-Where the algorithm forgets, I_v also has taken from it what v has forgotten of what flowed to it:
-undone, a flow of years would bury the estimates of today. There an edge that starts anew leaves z
-as it is: each end takes its flow into I, and what came from who is gone is forgotten like all else.
+If the algorithm forgets, v also subtracts from I_v the forgotten part of the flows. Returning a
+flow of years would then overwrite recent estimates. A restart of such an edge therefore leaves z
+unchanged: each end moves its flow into I, and contributions of a removed agent fade like others.
 
-No clock, no socket, no thread: messages in, messages out.
+This module has no clock, socket or thread: messages in, messages out.
 
 Reference:
     Jesus, Baquero and Almeida, Fault-tolerant aggregation by flow updating, 2009; Gansterer,
@@ -28,23 +30,21 @@ Reference:
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
+from .edge import EdgeState, owns
 from .messages import (
-    CLOSE,
     LARGEST,
     VERSION,
-    Flow,
-    Format,
+    EdgeTerms,
+    FlowMessage,
     Message,
-    RefusedError,
-    Report,
-    Terms,
+    MessageFormat,
+    RejectedMessageError,
+    ReportMessage,
     Values,
     Vector,
     packed,
@@ -52,377 +52,343 @@ from .messages import (
 
 AHEAD_YEARS = 100
 AHEAD = AHEAD_YEARS * 365 * 86_400 * 1000 << 19
-"""The most that a neighbour's clock may be ahead, in years and in incarnations. `Agent` builds an
-incarnation from milliseconds and 19 random bits. A clock that was reset shows 1970; then all other
-clocks are ahead of it."""
+"""The largest accepted lead of a neighbour's clock, in years and in incarnations.
 
-NEWEST = 2**62
+`Agent` builds an incarnation from milliseconds and 19 random bits. A reset clock shows 1970, and
+all other clocks are then ahead of it.
+"""
+
+LARGEST_INCARNATION = 2**62
 """The default bound on incarnations, for ledgers without a clock."""
 
 
-def owns(name: str, neighbour: str) -> bool:
-    """Whether the first of two neighbours owns their edge: a coin that both compute.
-
-    Example:
-        >>> owns("shop1", "shop2") != owns("shop2", "shop1")
-        True
-    """
-    first, second = sorted((name, neighbour))
-    even = zlib.crc32(f"{first}\\n{second}".encode()) % 2 == 0
-    return name == (first if even else second)
-
-
-class Edge(NamedTuple):
-    """One end's half of an edge.
-
-    Attributes:
-        weight: w = W_uv.
-        owner: whether this end moves the flow.
-        incarnation: of this end.
-        other: of the neighbour's end; 0 if it was never heard of.
-        sequence: of the flow, as moved or as applied last.
-        flow: f_vu, by average leaf.
-        heard: the neighbour's values when it last sent any; None before.
-        left: whether the neighbour has said that it leaves.
-    """
-
-    weight: float
-    owner: bool
-    incarnation: int
-    other: int
-    sequence: int
-    flow: Values
-    heard: Values | None = None
-    left: bool = False
-
-
-class Ledger:
-    """What one agent has put in and exchanged.
+class AgentLedger:
+    """The inputs of one agent and its edges to all neighbours.
 
     Args:
-        name: of the agent.
-        form: what messages look like.
-        limit: the most that a difference of values counts in an exchange. It bounds what a
-            neighbour that lies can move, by w · limit an exchange, and keeps the mean.
-        kept: the share of each entry that a round of the algorithm leaves, by average leaf; 1 where
-            nothing is said.
-        reach: the largest estimate of an honest agent. Larger estimates are clipped to it.
-        newest: returns a bound on incarnations, which grows with the clock. A message that claims a
-            later one is rejected, so that no claim can block the edge for ever.
+        name: the name of the agent.
+        form: the format of the messages.
+        limit: the largest difference of values that counts in an exchange. It bounds the change
+            that a lying neighbour can cause in one exchange by w · limit, and preserves the mean.
+        kept_shares: the share of each entry that remains after a round of the algorithm, by average
+            leaf; 1 by default.
+        largest_estimate: the largest estimate of an honest agent. Larger ones are clipped to it.
+        largest_incarnation: returns a bound on incarnations, which grows with the clock. Messages
+            with a larger one are rejected, so that no lie can block an edge forever.
     """
 
     def __init__(
         self,
         name: str,
-        form: Format,
+        form: MessageFormat,
         limit: float = math.inf,
-        kept: Mapping[str, Vector] | None = None,
-        reach: float = LARGEST,
-        newest: Callable[[], int] = lambda: NEWEST,
+        kept_shares: Mapping[str, Vector] | None = None,
+        largest_estimate: float = LARGEST,
+        largest_incarnation: Callable[[], int] = lambda: LARGEST_INCARNATION,
     ) -> None:
         self.name = name
         self.form = form
         self.limit = limit
-        self.reach = reach
-        self._newest = newest
-        self._forgotten = {leaf: 1 - x for leaf, x in (kept or {}).items() if (x < 1).any()}
+        self.largest_estimate = largest_estimate
+        self._largest_incarnation = largest_incarnation
+        self._forgotten = {k: 1 - x for k, x in (kept_shares or {}).items() if (x < 1).any()}
         self.inputs: dict[str, Vector] = {k: np.zeros(n) for k, n in form.averages.items()}
         self.maxima: dict[str, Vector] = {
             k: np.zeros(n) for k, n in form.values.items() if k not in form.averages
         }
-        self.edges: dict[str, Edge] = {}
-        self.changed: set[str] = set()
-        """Neighbours whose edges are not as the journal has them; whoever saves empties it."""
-        self.took_in = False
-        """Whether a flow became an input since the journal had the inputs; as above."""
+        self.edges: dict[str, EdgeState] = {}
+        self.changed_edges: set[str] = set()
+        """Neighbours whose edges differ from the journal. The caller that saves clears it."""
+        self.inputs_changed = False
+        """True if flows became inputs since the last save. The caller that saves clears it."""
         self.values: dict[str, Vector] = {}
-        """z, and the maxima; another object whenever they change."""
-        self.untold: set[str] = set()
-        """Neighbours who may not know yet that the agent leaves."""
+        """z and the maxima; a new object after every change."""
+        self.unaware: set[str] = set()
+        """Neighbours that have not confirmed that this agent leaves."""
         self.stale: Counter[str] = Counter()
-        """Messages of each neighbour that were repeated or late, and did nothing."""
+        """Number of repeated or late messages, by neighbour."""
         self._leaving = False
-        self._held: dict[str, Vector] | None = None
-        self._settle()
+        self._held_values: dict[str, Vector] | None = None
+        self._update_values()
 
     def connect(self, neighbour: str, weight: float, incarnation: int) -> None:
         """Add a neighbour, or change the weight of its edge.
 
-        An edge that no neighbour would accept starts again: its flow is too large for a message, or
-        an incarnation is one that no clock gives. Journals of earlier versions may hold such edges.
+        Restart edges that the neighbour would reject. Journals of earlier versions may hold flows
+        beyond the bound of messages, and incarnations beyond every clock.
         """
-        if neighbour in self.edges:
-            edge = self.edges[neighbour] = self.edges[neighbour]._replace(weight=weight)
-            newest = self._newest()
-            if max(edge.incarnation, edge.other) > newest:  # a lie that was believed
-                self._take_in(edge)
-                self._put(neighbour, fresh_edge(self.form, weight, edge.owner, incarnation))
-            elif any(not (np.abs(flow) <= LARGEST).all() for flow in edge.flow.values()):
-                self._restart(neighbour, max(incarnation, edge.incarnation + 1))
-        else:
-            self._put(
-                neighbour, fresh_edge(self.form, weight, owns(self.name, neighbour), incarnation)
-            )
-            self.edges = _in_order(self.edges)
+        if neighbour not in self.edges:
+            owner = owns(self.name, neighbour)
+            self._set_edge(neighbour, EdgeState.new(self.form, weight, owner, incarnation))
+            self.edges = _sorted(self.edges)
+            return
+        edge = self.edges[neighbour] = self.edges[neighbour]._replace(weight=weight)
+        if max(edge.incarnation, edge.neighbour_incarnation) > self._largest_incarnation():
+            self._restart(neighbour, incarnation, 0)
+        elif any(not (np.abs(flow) <= LARGEST).all() for flow in edge.flow.values()):
+            self._restart(neighbour, max(incarnation, edge.incarnation + 1))
 
-    def restore(self, inputs: Values, maxima: Values, edges: Mapping[str, Edge]) -> None:
-        """What a journal has kept; `connect` gives the edges their weights."""
+    def restore(self, inputs: Values, maxima: Values, edges: Mapping[str, EdgeState]) -> None:
+        """Set the state from a journal; `connect` then sets the weights of the edges."""
         self.inputs = dict(inputs)
         self.maxima = dict(maxima)
-        self.edges = _in_order(edges)
-        self._settle()
+        self.edges = _sorted(edges)
+        self._update_values()
 
     def disconnect(self, neighbour: str) -> None:
-        """A neighbour is taken out: what had flowed to it is back, where nothing is forgotten."""
-        self._take_in(self.edges.pop(neighbour))
-        self.changed.add(neighbour)
-        self._settle()
+        """Remove a neighbour and take back what flowed to it."""
+        self._keep_forgetting_values(self.edges.pop(neighbour))
+        self.changed_edges.add(neighbour)
+        self.unaware.discard(neighbour)
+        self._update_values()
 
-    def put(self, values: Values) -> None:
-        """Make the agent's values these: what averages exceed theirs by is its own input."""
+    def set_values(self, values: Values) -> None:
+        """Set the agent's values, and count the differences as its own inputs."""
         for name, before in self.inputs.items():
             self.inputs[name] = before + (values[name] - self.values[name])
-        for name, before in self.maxima.items():
-            self.maxima[name] = np.maximum(before, values[name])
-        self._settle()
+        self._raise_maxima(values)
 
     def add(self, own: Values, values: Values) -> None:
         """Add the contribution of a round.
 
         Args:
             own: what the agent added to each average, whatever it had received.
-            values: the agent's values now, for the maxima.
+            values: the agent's current values, for the maxima.
         """
         for name, before in self.inputs.items():
             self.inputs[name] = before + own[name]
         for name, share in self._forgotten.items():
             self.inputs[name] = self.inputs[name] - share * self.values[name]
-        for name, most in self.maxima.items():
-            self.maxima[name] = np.maximum(most, values[name])
-        self._settle()
+        self._raise_maxima(values)
 
     def hold(self) -> None:
-        """Exchange the values of this moment until `release`, as a round in common does."""
-        self._held = dict(self.values)
+        """Exchange the present values until `release`, as a common round does."""
+        self._held_values = dict(self.values)
 
     def release(self) -> None:
-        """Exchange the values of the moment again."""
-        self._held = None
+        """Exchange current values again."""
+        self._held_values = None
 
-    def shown(self) -> Values:
-        """Return the values that neighbours see: the present ones, or the values held."""
-        return self.values if self._held is None else self._held
+    def outgoing_values(self) -> Values:
+        """Return the values that neighbours receive: the present or the held ones."""
+        return self.values if self._held_values is None else self._held_values
 
     def leave(self, incarnations: Mapping[str, int]) -> None:
-        """Start every edge anew with a newer incarnation, and exchange nothing any more."""
-        self.untold = set(self.edges)
+        """Restart every edge with a larger incarnation, and stop all exchanges."""
+        self.unaware = set(self.edges)
         self._leaving = True
         for neighbour, incarnation in incarnations.items():
             self._restart(neighbour, max(incarnation, self.edges[neighbour].incarnation + 1))
 
     def goodbyes(self) -> list[tuple[str, Message]]:
-        """What is sent to those who have not shown that they know."""
-        return [(neighbour, self.state(neighbour)) for neighbour in sorted(self.untold)]
+        """Return the messages to neighbours that have not confirmed that this agent leaves."""
+        return [(neighbour, self.message_to(neighbour)) for neighbour in sorted(self.unaware)]
+
+    @property
+    def disagreement(self) -> float:
+        """The largest difference between this agent's averages and those of a neighbour."""
+        return max((self.distance(name) or 0.0 for name in self.edges), default=0.0)
+
+    def distance(self, neighbour: str) -> float | None:
+        """Return the difference to the values that a neighbour sent last; None without any."""
+        theirs = self.edges[neighbour].neighbour_values
+        if theirs is None:
+            return None
+        ours, leaves = self.values, self.form.averages
+        return max((float(np.abs(ours[k] - theirs[k]).max()) for k in leaves), default=0)
 
     def reports(self) -> list[tuple[str, Message]]:
-        """What is sent every gossip period: a report to the owner of each edge."""
+        """Return the messages of a gossip period: a report to the owner of each edge."""
         if self._leaving:
             return []
-        return [(u, self.state(u)) for u, edge in self.edges.items() if not edge.owner]
+        return [(u, self.message_to(u)) for u, edge in self.edges.items() if not edge.owner]
+
+    def message_to(self, neighbour: str) -> Message:
+        """Return the current message to a neighbour: a flow from the owner, a report to it."""
+        edge = self.edges[neighbour]
+        values = self.outgoing_values().items()
+        ours = packed({k: np.clip(value, -LARGEST, LARGEST) for k, value in values})
+        numbers = (
+            VERSION,
+            self.form.game,
+            edge.incarnation,
+            edge.neighbour_incarnation,
+            edge.sequence,
+            EdgeTerms(edge.weight, self.limit),
+        )
+        if edge.owner:
+            return FlowMessage(*numbers, packed(edge.flow), ours, self._leaving)
+        return ReportMessage(*numbers, ours, self._leaving)
 
     def receive(self, sender: str, message: Message, *, exchange: bool = True) -> Message | None:
-        """Take in a message from a neighbour; the answer to it, if there is one.
+        """Process a message from a neighbour, and return the answer if there is one.
 
         Args:
-            sender: who sent it, proven.
-            message: what it says.
+            sender: the authenticated name of the sender.
+            message: the message.
             exchange: whether the flow may move now. If not, a report is only answered, and a flow
-                is left for later: the owner sends it again until a report says it was applied.
+                is not applied: the owner repeats it until a report confirms it.
 
         Raises:
-            RefusedError: if nothing of it was believed.
+            RejectedMessageError: if the message is rejected as a whole.
         """
         edge = self.edges.get(sender)
         if edge is None:
-            raise RefusedError(f"{sender!r} is no neighbour of {self.name!r}", "stranger")
-        if isinstance(message, Report) != edge.owner:
-            raise RefusedError(
-                f"a {type(message).__name__.lower()} over an edge that runs the other way"
+            raise RejectedMessageError(
+                f"{sender!r} is not a neighbour of {self.name!r}", "stranger"
             )
-        # A goodbye undoes what has flowed, whatever the edge's weight.
+        if isinstance(message, ReportMessage) != edge.owner:
+            kind = "report" if isinstance(message, ReportMessage) else "flow"
+            raise RejectedMessageError(f"a {kind} over an edge that runs the other way")
+        # A goodbye returns all flow, whatever the terms of the edge.
         if not (message.leaving or self._leaving):
             self._check_terms(sender, message.terms)
         self._check_incarnations(edge, message)
         values = self.form.values_of(message)
-        flow = self.form.flow_of(message) if isinstance(message, Flow) else {}
-        same = self._same_ledger(sender, message)
+        flow = self.form.flow_of(message) if isinstance(message, FlowMessage) else {}
+        same = self._same_incarnations(sender, message)
         if self._leaving:
-            self.untold -= {sender} if same else set()
+            self.unaware -= {sender} if same else set()
             return None
         edge = self.edges[sender]
-        if same and self._contradicts(edge, message, flow):
-            # One end has an older disk than it had, or other settings, or lies.
+        if same and edge.contradicts(message, flow, self.limit):
+            # One end has an older disk or other settings, or it lies.
             self._restart(sender, edge.incarnation + 1)
-            raise RefusedError(
+            raise RejectedMessageError(
                 f"flow {message.sequence} of {sender!r} cannot follow on flow {edge.sequence}; "
-                "both ends start this edge anew",
+                "both ends restart this edge",
                 "ledger",
             )
         if not same:
-            return self.state(sender) if edge.owner else None
+            return self.message_to(sender) if edge.owner else None
         if message.sequence < edge.sequence - edge.owner:
-            # Of what the owner moved the other end may not have the last, and never less.
+            # The other end may lack the last flow that the owner moved, but never more.
             self.stale[sender] += 1
-            return self.state(sender) if edge.owner else None
-        # What was heard is not kept on disk: it changes nothing but the disagreement.
-        edge = self.edges[sender] = edge._replace(heard=values, left=message.leaving)
-        self._take_maxima(values)
-        if isinstance(message, Flow):
+            return self.message_to(sender) if edge.owner else None
+        # Received values are not saved, because they change nothing but the disagreement.
+        edge = self.edges[sender] = edge._replace(
+            neighbour_values=values, neighbour_left=message.leaving
+        )
+        self._update_maxima(values)
+        if isinstance(message, FlowMessage):
             if exchange and message.sequence > edge.sequence:
-                self._apply(sender, edge, message.sequence, flow)
-            # Who leaves waits to see that this is known.
-            return self.state(sender) if message.leaving else None
+                negated = {name: -value for name, value in flow.items()}
+                self._set_edge(sender, edge._replace(flow=negated, sequence=message.sequence))
+            # A neighbour that leaves waits for this confirmation.
+            return self.message_to(sender) if message.leaving else None
         if exchange and message.sequence == edge.sequence and not message.leaving:
-            self._exchange(sender, edge, values)
-        return self.state(sender)
+            self._move_flow(sender, edge, values)
+        return self.message_to(sender)
 
-    def _check_terms(self, sender: str, theirs: Terms) -> None:
-        """Refuse who has another file; flows stay, and go on once both have the same."""
-        ours = self._terms(sender)
+    def _check_terms(self, sender: str, theirs: EdgeTerms) -> None:
+        """Reject neighbours with another file. Flows stay, and continue once the files agree."""
+        ours = EdgeTerms(self.edges[sender].weight, self.limit)
         if not ours.agree(theirs):
-            named = [
-                f"{name} {_number(theirs_)} there and {_number(ours_)} here"
-                for name, theirs_, ours_ in zip(ours._fields, theirs, ours, strict=True)
-                if theirs_ != ours_
+            differences = [
+                f"{name} {_number(their)} there and {_number(our)} here"
+                for name, their, our in zip(ours._fields, theirs, ours, strict=True)
+                if their != our
             ]
-            raise RefusedError(
-                f"{sender} has another file of the federation: {', '.join(named)}; give both the "
-                "same file, and restart the agent that had the older",
+            raise RejectedMessageError(
+                f"{sender} has another file of the federation: {', '.join(differences)}; give both "
+                "the same file, and restart the agent that had the older one",
                 "file",
             )
 
-    def _check_incarnations(self, edge: Edge, message: Message) -> None:
-        """Reject incarnations beyond every plausible clock; honest ends could never exceed them."""
-        claims = ((message.incarnation, edge.other), (message.other, edge.incarnation))
+    def _check_incarnations(self, edge: EdgeState, message: Message) -> None:
+        """Reject new incarnations beyond every plausible clock. Honest ends never send them."""
+        claims = (
+            (message.sender_incarnation, edge.neighbour_incarnation),
+            (message.receiver_incarnation, edge.incarnation),
+        )
         for claimed, known in claims:
-            if claimed > known and claimed > self._newest():
-                raise RefusedError(
+            if claimed > known and claimed > self._largest_incarnation():
+                raise RejectedMessageError(
                     f"incarnation {claimed} is more than {AHEAD_YEARS} years ahead of the clock "
                     "here; check the clocks of both machines",
                     "ledger",
                 )
 
-    def _terms(self, neighbour: str) -> Terms:
-        return Terms(self.edges[neighbour].weight, self.limit)
-
-    def _same_ledger(self, sender: str, message: Message) -> bool:
-        """Whether both ends mean the same ledger, after an end that lags behind has caught up."""
+    def _same_incarnations(self, sender: str, message: Message) -> bool:
+        """Return whether both ends mean the same incarnations, after updating this end."""
         edge = self.edges[sender]
-        if message.incarnation < edge.other:
-            self.stale[sender] += 1  # from before the neighbour started anew
+        if message.sender_incarnation < edge.neighbour_incarnation:
+            self.stale[sender] += 1  # sent before the neighbour restarted the edge
             return False
-        if message.other > edge.incarnation:
-            # This end was here before, under a higher number: its disk and its clock are lost.
-            self._restart(sender, message.other + 1)
+        if message.receiver_incarnation > edge.incarnation:
+            # This end once had a larger incarnation, but its disk and its clock are lost.
+            self._restart(sender, message.receiver_incarnation + 1)
             return False
-        if message.incarnation > edge.other:
-            fresh = fresh_edge(self.form, edge.weight, edge.owner, edge.incarnation)
-            self._take_in(edge)
-            self._put(sender, fresh._replace(other=message.incarnation))
-        # A neighbour that never heard of this end has a flow of 0 and no sequence.
-        if message.other in (0, self.edges[sender].incarnation):
+        if message.sender_incarnation > edge.neighbour_incarnation:
+            self._restart(sender, edge.incarnation, message.sender_incarnation)
+        # A neighbour that never received a message from this end has flow 0 and sequence 0.
+        if message.receiver_incarnation in (0, edge.incarnation):
             return True
-        self.stale[sender] += 1  # from before this end started anew
+        self.stale[sender] += 1  # sent before this end restarted the edge
         return False
 
-    def _exchange(self, sender: str, edge: Edge, values: Values) -> None:
-        """The owner moves the flow: f ← f + w (z_owner - z_other)."""
-        ours = self.shown()
+    def _move_flow(self, sender: str, edge: EdgeState, values: Values) -> None:
+        """Move the flow of an owned edge: f ← f + w (z_owner - z_other)."""
+        ours = self.outgoing_values()
         moved = {}
         for name in self.form.averages:
-            here, there = (np.clip(z[name], -self.reach, self.reach) for z in (ours, values))
+            here, there = (
+                np.clip(z[name], -self.largest_estimate, self.largest_estimate)
+                for z in (ours, values)
+            )
             difference = np.clip(here - there, -self.limit, self.limit)
             flow = edge.flow[name] + edge.weight * difference
-            # A flow at the bound moves no further away from 0; the neighbour takes all up to it.
+            # The neighbour accepts all flows up to this bound.
             moved[name] = np.clip(flow, -LARGEST, LARGEST)
-        self._put(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
+        self._set_edge(sender, edge._replace(flow=moved, sequence=edge.sequence + 1))
 
-    def _contradicts(self, edge: Edge, message: Message, flow: Values) -> bool:
-        """Whether a message cannot be from the other end of this ledger.
-
-        An end reports no flow that the owner has not moved yet. Where differences are clipped, one
-        exchange, and no more than one is ever under way, moves at most the weight of the limit;
-        beside it there is the rounding of large sums.
-        """
-        ahead = message.sequence - edge.sequence
-        if isinstance(message, Report):
-            return ahead > 0
-        if self.limit == math.inf or ahead <= 0:
-            return False
-        most = edge.weight * self.limit * (1 + CLOSE)
-        return ahead > 1 or any(
-            (np.abs(value + edge.flow[name]) > most + 4 * np.spacing(np.abs(value))).any()
-            for name, value in flow.items()
-        )
-
-    def _apply(self, sender: str, edge: Edge, sequence: int, flow: Values) -> None:
-        """The other end takes the owner's flow: f ← -f."""
-        self._put(sender, edge._replace(flow={k: -v for k, v in flow.items()}, sequence=sequence))
-
-    def _take_maxima(self, values: Values) -> None:
-        """Not marked as a change: a maximum that a crash forgets is heard again."""
+    def _update_maxima(self, values: Values) -> None:
+        """Include received maxima. They are not saved: after a crash they are received again."""
         if self.maxima:
             self.maxima = {k: np.maximum(before, values[k]) for k, before in self.maxima.items()}
             self.values = self.values | self.maxima
 
-    def _restart(self, neighbour: str, incarnation: int) -> None:
+    def _restart(
+        self, neighbour: str, incarnation: int, neighbour_incarnation: int | None = None
+    ) -> None:
+        """Restart an edge with these incarnations, and take back what flowed over it."""
         edge = self.edges[neighbour]
-        fresh = fresh_edge(self.form, edge.weight, edge.owner, incarnation)
-        self._take_in(edge)
-        self._put(neighbour, fresh._replace(other=edge.other))
+        if neighbour_incarnation is None:
+            neighbour_incarnation = edge.neighbour_incarnation
+        self._keep_forgetting_values(edge)
+        self._set_edge(neighbour, edge.restarted(incarnation, neighbour_incarnation))
 
-    def _take_in(self, edge: Edge) -> None:
-        """Keep z without the flow of an edge that ends, where the algorithm forgets."""
+    def _keep_forgetting_values(self, edge: EdgeState) -> None:
+        """Move the flow of an ending edge into the inputs where the algorithm forgets."""
         for name, share in self._forgotten.items():
             self.inputs[name] = self.inputs[name] - np.where(share > 0, edge.flow[name], 0.0)
-            self.took_in = True
+            self.inputs_changed = True
 
-    def _put(self, neighbour: str, edge: Edge) -> None:
+    def _raise_maxima(self, values: Values) -> None:
+        for name, most in self.maxima.items():
+            self.maxima[name] = np.maximum(most, values[name])
+        self._update_values()
+
+    def _set_edge(self, neighbour: str, edge: EdgeState) -> None:
         self.edges[neighbour] = edge
-        self.changed.add(neighbour)
-        self._settle()
+        self.changed_edges.add(neighbour)
+        self._update_values()
 
-    def _settle(self) -> None:
-        """Sum z = I - Σ f anew: no error adds up from exchange to exchange."""
+    def _update_values(self) -> None:
+        """Sum z = I - Σ f from scratch, so that rounding errors do not accumulate."""
         values = {}
-        for name, put_in in self.inputs.items():
-            z = put_in
+        for name, own in self.inputs.items():
+            z = own
             for edge in self.edges.values():
                 z = z - edge.flow[name]
             values[name] = z
         self.values = values | self.maxima
-
-    def state(self, neighbour: str) -> Message:
-        """What is sent to a neighbour now: the flow as it is from the owner, a report to it."""
-        edge = self.edges[neighbour]
-        ours = packed({k: np.clip(value, -LARGEST, LARGEST) for k, value in self.shown().items()})
-        terms = self._terms(neighbour)
-        numbers = (VERSION, self.form.game, edge.incarnation, edge.other, edge.sequence, terms)
-        if edge.owner:
-            return Flow(*numbers, packed(edge.flow), ours, self._leaving)
-        return Report(*numbers, ours, self._leaving)
 
 
 def _number(value: float) -> str:
     return "none" if value == math.inf else f"{value:.6g}"
 
 
-def _in_order(edges: Mapping[str, Edge]) -> dict[str, Edge]:
-    """By name: flows are summed in the same order, to the last digit, also after a restart."""
+def _sorted(edges: Mapping[str, EdgeState]) -> dict[str, EdgeState]:
+    """Sort edges by name, so that the last digit of a sum of flows survives a restart."""
     return {name: edges[name] for name in sorted(edges)}
-
-
-def fresh_edge(form: Format, weight: float, owner: bool, incarnation: int) -> Edge:
-    """An edge over which nothing has flowed."""
-    flow = {name: np.zeros(size) for name, size in form.averages.items()}
-    return Edge(weight, owner, incarnation, 0, 0, flow)

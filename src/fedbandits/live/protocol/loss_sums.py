@@ -5,30 +5,71 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 
-from fedbandits.live.agent.responses import Responses
-from fedbandits.live.agent.status import LossWindow, MeanLosses
-
 from .messages import Vector
-from .observations import Range
+from .noisy_bits import NoisyBits
+from .observations import LossRange
 from .records import LossRecord
 
 WINDOWS = {"hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-"""Periods in seconds. They begin in UTC, weeks on Monday."""
+"""Lengths of the periods in seconds. Periods begin in UTC, weeks on Monday."""
 
 _MONDAY = 4 * 86_400.0
 """The first Monday after the beginning of 1970."""
 
 
-class LossSums:
-    """Losses that an agent has observed; with noisy bits, the bits.
+class LossWindow(msgspec.Struct, frozen=True):
+    """Mean losses over a window of time.
 
-    A window is the current period and the one before: `hour` is one to two hours long.
+    Attributes:
+        since: The beginning of the window, in seconds since 1970.
+        observed: Number of observations.
+        loss: The mean loss of the arms played, in the units of the application; none without
+            observations.
+        reward: The same as a reward, which is low + high - loss.
+        arm_observed: Number of observations of each arm's loss, in the order of the arms: the
+            rounds in which the arm was played, or with full information all rounds with that arm.
+        arm_loss: The mean of these losses for each arm; none without observations.
+    """
+
+    since: float
+    observed: int
+    loss: float | None
+    reward: float | None
+    arm_observed: tuple[int, ...]
+    arm_loss: tuple[float | None, ...]
+
+
+class MeanLosses(msgspec.Struct, frozen=True):
+    """Mean observed losses. Expired tickets are not observations.
+
+    Attributes:
+        low: The smallest possible loss or reward.
+        high: The largest possible loss or reward.
+        rewards: Whether the last observation was a reward.
+        noise: With epsilon, the largest standard error of an estimate from one noisy bit. With n
+            bits it is smaller by the square root of n. None without epsilon.
+        windows: The windows by name. `hour`, `day` and `week` hold the current one (UTC) and the
+            one before; `all` holds everything since the first observation.
+    """
+
+    low: float
+    high: float
+    rewards: bool
+    noise: float | None
+    windows: dict[str, LossWindow]
+
+
+class LossSums:
+    """Sums of the losses, or of the noisy bits, that an agent has observed.
+
+    A window is the current period and the one before: `hour` covers one to two hours.
 
     Args:
         arms: K.
-        saved: from the journal; None for an agent that has observed nothing.
+        saved: the record of the journal; None for an agent without observations.
 
     Attributes:
         rewards: whether the last observation was a reward.
@@ -46,7 +87,7 @@ class LossSums:
         self._until = self._hour_ends = 0.0
         self.rewards = False
         self._sums = np.zeros(_shape(arms))
-        self._recent = np.zeros_like(self._sums[0])  # to be added to all current periods
+        self._recent = np.zeros_like(self._sums[0])  # not yet in the current periods
         if saved is not None:
             self._since, self._until, self.rewards = saved.since, saved.until, saved.rewards
             self._sums = np.frombuffer(saved.sums).reshape(_shape(arms)).copy()
@@ -58,13 +99,13 @@ class LossSums:
 
         Args:
             played: the arm.
-            losses: those observed, by arm.
+            losses: the observed losses, by arm.
             now: seconds since 1970.
             reward: whether the application observed a reward.
         """
         self._since = now if self._since is None else min(self._since, now)
         if not self._until <= now < self._hour_ends:
-            self._sum_up(now)
+            self._update(now)
         self.rewards = reward
         counts, sums = self._recent
         counts[0] += 1.0
@@ -76,7 +117,7 @@ class LossSums:
     @property
     def total(self) -> Vector:
         """Counts and sums since the first observation: of the arms played, then by arm."""
-        self._sum_up(self._until)
+        self._update(self._until)
         total: Vector = self._sums[0]
         return total
 
@@ -88,22 +129,22 @@ class LossSums:
         Args:
             now: seconds since 1970.
         """
-        self._sum_up(now)
+        self._update(now)
         since = now if self._since is None else min(self._since, now)
-        found = {}
+        windows = {}
         for i, (name, seconds) in enumerate(WINDOWS.items()):
             before = (_period(self._until, seconds) - 1) * seconds + _MONDAY
             both = self._sums[1 + i] + self._sums[1 + len(WINDOWS) + i]
-            found[name] = (max(before, since), *both)
-        return found | {"all": (since, *self._sums[0])}
+            windows[name] = (max(before, since), *both)
+        return windows | {"all": (since, *self._sums[0])}
 
-    def means(self, now: float, scale: Range, noisy: Responses | None) -> MeanLosses | None:
-        """Return what operators see; None before the first observation.
+    def means(self, now: float, scale: LossRange, noisy: NoisyBits | None) -> MeanLosses | None:
+        """Return the means for operators; None before the first observation.
 
         Args:
             now: seconds since 1970.
             scale: the units of the application.
-            noisy: of which the sums are sums of bits; None for sums of losses.
+            noisy: the source of the bits, if these are sums of bits; None for sums of losses.
         """
         if self._since is None:
             return None
@@ -126,13 +167,13 @@ class LossSums:
         return MeanLosses(*scale, self.rewards, noise, windows)
 
     def record(self) -> LossRecord | None:
-        """Return what the journal stores; None before the first observation."""
+        """Return the record for the journal; None before the first observation."""
         if self._since is None:
             return None
-        self._sum_up(self._until)
+        self._update(self._until)
         return LossRecord(self._since, self._until, self.rewards, self._sums.tobytes())
 
-    def _sum_up(self, now: float) -> None:
+    def _update(self, now: float) -> None:
         """Add recent observations to the current periods, and begin the periods of now.
 
         A time before the last one corrects a clock that was ahead; the periods then continue.

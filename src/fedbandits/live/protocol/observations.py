@@ -1,4 +1,4 @@
-"""Losses and rewards as they are observed, and what can be wrong with them."""
+"""Observed losses and rewards: their range, and the errors of invalid observations."""
 
 from __future__ import annotations
 
@@ -14,75 +14,65 @@ from .messages import Vector
 
 
 class ObservationError(ValueError):
-    """An observation that is not counted; says why."""
+    """An invalid observation, which is not counted."""
 
 
 class UnknownTicketError(ObservationError):
-    """No such ticket was given out, or it was closed long ago."""
+    """An observation for a ticket that does not exist or was closed long ago."""
 
 
 class ExpiredTicketError(ObservationError):
-    """The loss came after the ticket's time."""
+    """An observation after the ticket expired."""
 
 
 class ConflictingObservationError(ObservationError):
-    """Another loss was observed for the same ticket before."""
+    """A second, different observation for the same ticket."""
 
 
-class Range(NamedTuple):
-    """The values that losses or rewards can have, as `fb.problems.scaled` takes them."""
+class LossRange(NamedTuple):
+    """The range of losses or rewards, as in `fb.problems.scaled`."""
 
     low: float = 0.0
     high: float = 1.0
 
-    def loss(self, value: Any, *, reward: bool = False) -> Any:
-        """A value, or several, as losses in [0, 1]; one minus that for rewards.
+    def scaled(self, value: Any, *, reward: bool = False) -> Any:
+        """Return one or several observations as losses in [0, 1].
+
+        Raises:
+            ObservationError: for values that are not numbers in the range.
 
         Example:
-            >>> Range(1, 5).loss(4, reward=True), Range(1, 5).loss({"tea": 2})
+            >>> LossRange(1, 5).scaled(4, reward=True), LossRange(1, 5).scaled({"tea": 2})
             (0.25, {'tea': 0.25})
         """
         if isinstance(value, Mapping):
-            return {arm: self.loss(one, reward=reward) for arm, one in value.items()}
+            return {arm: self.scaled(one, reward=reward) for arm, one in value.items()}
         if np.ndim(value) == 1:
-            return [self.loss(one, reward=reward) for one in value]
+            return [self.scaled(one, reward=reward) for one in value]
         what = "reward" if reward else "loss"
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ObservationError(f"a {what} must be a number, not {value!r}")
-        found = float(value)
-        if not self.low <= found <= self.high:  # nor NaN
-            others = (
-                ""
-                if np.isnan(found)
-                else "; give the agent low= and high= (low and high in agent.toml) that hold all"
-            )
+        number = float(value)
+        if not self.low <= number <= self.high:  # also rejects NaN
+            hint = "; give the agent low= and high= (low and high in agent.toml) that hold all"
             raise ObservationError(
-                f"a {what} must be in [{self.low:g}, {self.high:g}], not {found!r}{others}"
+                f"a {what} must be in [{self.low:g}, {self.high:g}], not {number!r}"
+                f"{'' if np.isnan(number) else hint}"
             )
-        fraction = (found - self.low) / (self.high - self.low)
+        fraction = (number - self.low) / (self.high - self.low)
         return 1.0 - fraction if reward else fraction
 
 
-def checked_range(low: float, high: float) -> Range:
-    """A range with low < high."""
-    found = Range(checks.number(low, "low"), checks.number(high, "high"))
-    if not (np.isfinite(found).all() and found.low < found.high):
+def loss_range(low: float, high: float) -> LossRange:
+    """Return a range; reject bounds that are not finite numbers with low < high."""
+    bounds = LossRange(checks.number(low, "low"), checks.number(high, "high"))
+    if not (np.isfinite(bounds).all() and bounds.low < bounds.high):
         raise ValueError(f"low and high must be finite, low < high, not {low} and {high}")
-    return found
-
-
-def checked_loss(value: Any, arm: str) -> float:
-    """A loss in [0, 1]."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ObservationError(f"the loss of {arm!r} must be a number in [0, 1], not {value!r}")
-    found = float(value)
-    if not 0 <= found <= 1:  # nor NaN
-        raise ObservationError(f"the loss of {arm!r} must be in [0, 1], not {found!r}")
-    return found
+    return bounds
 
 
 def losses_of_all(losses: Any, arms: tuple[str, ...], absent: tuple[int, ...]) -> Vector:
-    """The losses of all arms that were there, by name or in order; 0 for those that were not.
+    """Return the losses of all present arms, by name or in order; 0 for the absent ones.
 
     Example:
         >>> losses_of_all({"tea": 0.5, "cocoa": 1}, ("tea", "coffee", "cocoa"), absent=(1,))
@@ -95,10 +85,9 @@ def losses_of_all(losses: Any, arms: tuple[str, ...], absent: tuple[int, ...]) -
                 f"a mapping from arms to losses, not {losses!r}"
             )
         losses = dict(zip(arms, losses, strict=True))
-    there = [i for i in range(len(arms)) if i not in absent]
-    if missing := [arms[i] for i in there if arms[i] not in losses]:
+    present = [i for i in range(len(arms)) if i not in absent]
+    if missing := [arms[i] for i in present if arms[i] not in losses]:
         raise ObservationError(f"no loss of {', '.join(missing)}")
-    found = np.zeros(len(arms))
-    for i in there:
-        found[i] = checked_loss(losses[arms[i]], arms[i])
-    return found
+    vector = np.zeros(len(arms))
+    vector[present] = [losses[arms[i]] for i in present]
+    return vector

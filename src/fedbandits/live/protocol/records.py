@@ -1,4 +1,4 @@
-"""What is kept of an agent: its state, its edges and its tickets, as plain data."""
+"""The records of an agent in its journal: its state, its edges and its tickets, as plain data."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-Status = Literal["open", "observed", "expired"]
+TicketStatus = Literal["open", "observed", "expired"]
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a journal must agree with to be continued.
+    """The settings that an agent and its journal must share.
 
     Attributes:
-        agent: its name.
-        algorithm: what it does and with which parameters, as text.
-        arms: their names.
-        low: the smallest loss or reward there can be.
-        high: the largest.
-        epsilon: ε per round for the agent's losses (event level), even if all others collude, where
-            it learns from noisy bits instead; arms are public. None for no guarantee.
+        agent: The name of the agent.
+        algorithm: The algorithm and its parameters, as text.
+        arms: The names of the arms.
+        low: The smallest possible loss or reward.
+        high: The largest possible loss or reward.
+        epsilon: ε per round for the agent's losses (event level), even if all others collude, for
+            an agent that learns from noisy bits; arms are public. None for no guarantee.
     """
 
     agent: str
@@ -31,23 +31,22 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class TicketRecord(msgspec.Struct, frozen=True, gc=False):
-    """A ticket as it is kept.
+    """The record of a ticket.
 
     Attributes:
-        id: as the application knows it.
-        round: t, the agent's own count of choices.
-        arm: its number.
-        p: what it was drawn from, K numbers of 64 bits. Of a closed one the arm's alone, if it
-            has an event, else nothing.
-        issued: when, in seconds since 1970.
-        status: open, observed or expired.
-        absent: the numbers of the arms that were not allowed.
-        feedback: the losses observed, or charged on expiry, in numbers of 64 bits; nothing where
-            the agent learns from noisy bits.
-        closed: how many tickets had been closed then, this one included; 0 while it is open.
-        event: the application's own name for the choice; empty if it gave none.
-        would: the number of the arm that was drawn where a baseline was played instead; -1 if none
-            was.
+        id: The id that the application uses.
+        round: t, the agent's own number of choices.
+        arm: The number of the arm played.
+        p: The distribution of the draw, K numbers of 64 bits. A closed ticket keeps the arm's
+            probability alone if it has an event, otherwise nothing.
+        issued: The time of the choice, in seconds since 1970.
+        status: Open, observed or expired.
+        absent: The numbers of the arms that were not allowed.
+        feedback: The losses observed, or charged on expiry, in numbers of 64 bits; empty if the
+            agent learns from noisy bits.
+        closed: The number of closed tickets when this one was closed, including it; 0 before.
+        event: The application's name for the choice; empty without one.
+        would: The number of the drawn arm if a baseline was played instead; otherwise -1.
     """
 
     id: str
@@ -55,7 +54,7 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
     arm: int
     p: bytes
     issued: float
-    status: Status = "open"
+    status: TicketStatus = "open"
     absent: tuple[int, ...] = ()
     feedback: bytes = b""
     closed: int = 0
@@ -64,7 +63,7 @@ class TicketRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class ArrayRecord(msgspec.Struct, frozen=True, gc=False):
-    """An array as it is kept."""
+    """The record of an array."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -72,13 +71,13 @@ class ArrayRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class LossRecord(msgspec.Struct, frozen=True, gc=False):
-    """Sums of the losses that an agent has observed, see `LossSums`.
+    """The record of `LossSums`.
 
     Attributes:
-        since: the time of the first observation, in seconds since 1970.
-        until: the latest time for which the periods were updated, in seconds since 1970.
-        rewards: whether the last observation was a reward.
-        sums: the sums as 64-bit floats; sums of noisy bits if the agent learns from these.
+        since: The time of the first observation, in seconds since 1970.
+        until: The latest time for which the periods were updated, in seconds since 1970.
+        rewards: Whether the last observation was a reward.
+        sums: The sums as 64-bit floats; sums of noisy bits if the agent learns from these.
     """
 
     since: float
@@ -88,16 +87,16 @@ class LossRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class StateRecord(msgspec.Struct, frozen=True, gc=False):
-    """What an agent has learnt, as it is kept.
+    """The record of an agent's learning state.
 
     Attributes:
-        rounds: how many choices it has made.
-        observed: how many of them were observed.
-        expired: how many expired.
-        fields: the algorithm's state.
-        inputs: what it has put in, by average leaf.
-        maxima: by maximum leaf.
-        losses: sums of observed losses; None before the first.
+        rounds: Number of choices.
+        observed: Number of observed choices.
+        expired: Number of expired choices.
+        fields: The algorithm's state.
+        inputs: The agent's own inputs, by average leaf.
+        maxima: The maxima, by maximum leaf.
+        losses: Sums of observed losses; None before the first.
     """
 
     rounds: int
@@ -110,7 +109,7 @@ class StateRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class EdgeRecord(msgspec.Struct, frozen=True, gc=False):
-    """An end of an edge, as it is kept."""
+    """The record of `EdgeState`; `other` is the neighbour's incarnation."""
 
     incarnation: int
     other: int
@@ -119,13 +118,13 @@ class EdgeRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Changes(NamedTuple):
-    """What is to be written in one transaction.
+    """The content of one transaction.
 
     Attributes:
-        state: the newest, if it changed.
-        edges: by neighbour; None for one that was taken out.
-        tickets: new, or with a new status.
-        forgotten: the rounds of tickets closed so long ago that they are let go.
+        state: The new state, if it changed.
+        edges: The changed edges, by neighbour; None for a removed one.
+        tickets: Tickets that are new or have a new status.
+        forgotten: The rounds of old closed tickets to delete.
     """
 
     state: StateRecord | None
@@ -137,15 +136,15 @@ class Changes(NamedTuple):
         return bool(self.state or self.edges or self.tickets or self.forgotten)
 
 
-class Saved(NamedTuple):
-    """What a journal gives back.
+class SavedAgent(NamedTuple):
+    """The agent that a journal holds.
 
     Attributes:
-        life: names what began with an empty journal; tickets bear it.
-        seed: of the choices.
-        state: the last one written; None for an agent that has done nothing yet.
-        edges: by neighbour.
-        tickets: those that are open, and the last that were closed, in the order of rounds.
+        life: A random name drawn with an empty journal; ids of tickets begin with it.
+        seed: The seed of the choices.
+        state: The last state; None for an agent without choices.
+        edges: The edges, by neighbour.
+        tickets: The open tickets and the last closed ones, in the order of rounds.
     """
 
     life: str

@@ -1,26 +1,26 @@
-"""What goes wrong in a rehearsal: with messages, with agents and with their clocks."""
+"""The faults of a rehearsal: of messages, of agents and of their clocks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedbandits.common.checks import did_you_mean
 
-from .memory import Links, Partition
+from .memory import Links
 
 
 class Away(NamedTuple):
-    """Rounds in which an agent is down: it crashes, and comes back later.
+    """A crash of an agent and its return.
 
     Attributes:
-        member: its name.
-        start: the first round that it does not play.
-        end: the round in which it plays again; with `start` alike it is down for a moment.
-        disk_lost: whether it comes back knowing nothing.
+        member: The name of the agent.
+        start: The first round that it does not play.
+        end: The round in which it plays again; if equal to `start`, it only restarts.
+        disk_lost: Whether it comes back without its journal.
     """
 
     member: str
@@ -30,12 +30,12 @@ class Away(NamedTuple):
 
 
 class ClockJump(NamedTuple):
-    """A wall clock that is set anew.
+    """A jump of an agent's wall clock.
 
     Attributes:
-        member: whose.
-        at: the second.
-        by: so many seconds later, or earlier where negative.
+        member: The name of the agent.
+        at: The second of the jump.
+        by: The length of the jump in seconds; negative for a jump back.
     """
 
     member: str
@@ -44,46 +44,37 @@ class ClockJump(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Faults:
-    """What goes wrong while a federation is rehearsed; a round takes a second.
+class Faults(Links):
+    """The faults of a rehearsed federation. A round takes a second.
 
     Args:
-        loss: the share of messages that is lost.
-        delay: rounds, uniform between these; of every message anew, so that some overtake others.
-        repeat: the share of messages that arrives twice.
-        one_way: the share lost from a sender to a receiver, where that is not `loss`.
-        partitions: who is cut off when.
-        away: who is down when, and whether its disk is lost.
-        clock_jumps: of the agents' wall clocks.
+        loss: the share of lost messages.
+        delay: the range of delays in rounds. Each message has a random one, so that some overtake
+            others.
+        repeat: the share of messages that arrive twice.
+        one_way: the share of lost messages from a sender to a receiver, if different from `loss`.
+        partitions: splits of the network.
+        away: crashes of agents.
+        clock_jumps: jumps of wall clocks.
 
     Example:
         >>> Faults(loss=0.3, delay=(0, 0.3), away=[Away("shop3", 100, 200)]).away[0].end
         200
     """
 
-    loss: float = 0.0
-    delay: tuple[float, float] = (0.0, 0.0)
-    repeat: float = 0.0
-    one_way: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    partitions: Sequence[Partition] = ()
     away: Sequence[Away] = ()
     clock_jumps: Sequence[ClockJump] = ()
 
     def __post_init__(self) -> None:
-        _ = self.links  # which are checked
+        super().__post_init__()
         for name in ("partitions", "away", "clock_jumps"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-
-    @property
-    def links(self) -> Links:
-        """What becomes of messages."""
-        return Links(self.loss, self.delay, self.repeat, self.one_way, tuple(self.partitions))
 
     def __bool__(self) -> bool:
         return self != Faults()
 
     def check(self, members: Sequence[str], horizon: int) -> None:
-        """Refuse faults of agents that are not there, and rounds that nobody plays."""
+        """Reject faults of unknown agents, and rounds without any playing agent."""
         named: list[tuple[str, object]] = [
             (name, "one_way") for pair in self.one_way for name in pair
         ]
@@ -95,34 +86,38 @@ class Faults:
                 meant = did_you_mean(name, members)
                 raise ValueError(f"{fault}: no member {name!r}{meant} There are {[*members]}")
         away = np.zeros((len(members), horizon + 2), np.int64)
-        for gone in self.away:
-            if not 1 <= gone.start <= min(gone.end, horizon):
-                raise ValueError(f"{gone}: rounds are 1 to {horizon}, and it ends after its start")
-            away[members.index(gone.member), gone.start : max(gone.end, gone.start + 1)] += 1
+        for absence in self.away:
+            if not 1 <= absence.start <= min(absence.end, horizon):
+                raise ValueError(
+                    f"{absence}: rounds are 1 to {horizon}, and the end is not before the start"
+                )
+            away[
+                members.index(absence.member), absence.start : max(absence.end, absence.start + 1)
+            ] += 1
         if away.max(initial=0) > 1:
             member, t = (int(i) for i in np.argwhere(away > 1)[0])
-            raise ValueError(f"{members[member]} goes away in round {t}, when it is away")
+            raise ValueError(f"{members[member]} goes away in round {t}, but is away already")
         playing = (away == 0)[:, 1 : horizon + 1].any(axis=0)
         if not playing.all():
             raise ValueError(f"everyone is away in round {int(playing.argmin()) + 1}")
 
     def describe(self) -> dict[str, Any]:
-        """What differs from no faults, as plain data."""
-        found: dict[str, Any] = {}
+        """Return the faults that differ from the defaults, as plain data."""
+        faults: dict[str, Any] = {}
         if self.loss:
-            found["loss"] = float(self.loss)
+            faults["loss"] = float(self.loss)
         if self.delay != (0.0, 0.0):
-            found["delay"] = [float(end) for end in self.delay]
+            faults["delay"] = [float(end) for end in self.delay]
         if self.repeat:
-            found["repeat"] = float(self.repeat)
+            faults["repeat"] = float(self.repeat)
         if self.one_way:
-            found["one_way"] = {f"{u} to {v}": float(q) for (u, v), q in self.one_way.items()}
+            faults["one_way"] = {f"{u} to {v}": float(q) for (u, v), q in self.one_way.items()}
         if self.partitions:
-            found["partitions"] = [
+            faults["partitions"] = [
                 {"start": cut.start, "end": cut.end, "members": sorted(cut.members)}
                 for cut in self.partitions
             ]
         for name in ("away", "clock_jumps"):
-            if faults := getattr(self, name):
-                found[name] = [fault._asdict() for fault in faults]
-        return found
+            if given := getattr(self, name):
+                faults[name] = [fault._asdict() for fault in given]
+        return faults

@@ -1,7 +1,7 @@
-"""A network and disks in memory, as bad as one asks for: for tests and rehearsals.
+"""A network and disks in memory with chosen faults, for tests and rehearsals.
 
-Whole federations run in one process under a virtual clock (`virtual_clock.run_virtual`), with
-messages lost, late, repeated and out of order, partitions, and crashes with and without the disk.
+Whole federations run in one process under a virtual clock (`virtual_clock.run_virtual`). Messages
+are lost, late, repeated or out of order; networks split; agents crash with or without their disk.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from fedbandits.live.protocol.records import (
     Changes,
     EdgeRecord,
     Identity,
-    Saved,
+    SavedAgent,
     StateRecord,
     TicketRecord,
 )
@@ -28,12 +28,12 @@ from fedbandits.live.transport.interface import Receive
 
 
 class Partition(NamedTuple):
-    """A time during which some agents and the others hear nothing of each other.
+    """A split of the network for some time.
 
     Attributes:
-        start: in seconds.
-        end: in seconds.
-        members: of one side.
+        start: The beginning in seconds.
+        end: The end in seconds.
+        members: The agents of one side.
     """
 
     start: float
@@ -43,21 +43,22 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True)
 class Links:
-    """What becomes of messages.
+    """The faults of links.
 
     Args:
-        loss: the share that is lost.
-        delay: seconds, uniform between these; of every message anew, so that some overtake others.
-        repeat: the share that arrives twice.
-        one_way: the share lost from a sender to a receiver, where that is not `loss`.
-        partitions: who is cut off when.
+        loss: the share of lost messages.
+        delay: the range of delays in seconds. Each message has a random one, so that some overtake
+            others.
+        repeat: the share of messages that arrive twice.
+        one_way: the share of lost messages from a sender to a receiver, if different from `loss`.
+        partitions: splits of the network.
     """
 
     loss: float = 0.0
     delay: tuple[float, float] = (0.0, 0.0)
     repeat: float = 0.0
     one_way: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    partitions: tuple[Partition, ...] = ()
+    partitions: Sequence[Partition] = ()
 
     def __post_init__(self) -> None:
         checks.unit_interval(self.loss, "loss")
@@ -71,7 +72,7 @@ class Links:
             raise ValueError(f"delay must be (shortest, longest) in seconds, not {self.delay}")
 
     def apart(self, one: str, other: str, now: float) -> bool:
-        """Whether a partition lies between two agents."""
+        """Return whether a partition is between two agents."""
         return any(
             cut.start <= now < cut.end and (one in cut.members) != (other in cut.members)
             for cut in self.partitions
@@ -79,11 +80,11 @@ class Links:
 
 
 class MemoryNetwork:
-    """Carries messages between the agents of one process.
+    """A network between the agents of one process.
 
     Args:
-        links: what becomes of messages; may be replaced at any time.
-        seed: of what is lost, late and repeated.
+        links: the faults of links; may be replaced at any time.
+        seed: the seed of losses, delays and repetitions.
     """
 
     def __init__(self, links: Links | None = None, seed: int = 0) -> None:
@@ -92,67 +93,66 @@ class MemoryNetwork:
         self.links = links or Links()
         self.messages: Counter[tuple[str, str]] = Counter()
         self.bytes: Counter[tuple[str, str]] = Counter()
-        self.under_way = 0
+        self.pending_messages = 0
         self._chance = random.Random(seed)
         self._receivers: dict[str, tuple[Receive, asyncio.AbstractEventLoop]] = {}
 
     def transport(self, name: str) -> MemoryTransport:
-        """The access of one agent."""
+        """Return the transport of one agent."""
         return MemoryTransport(self, name)
 
     def carry(self, sender: str, to: str, message: bytes) -> None:
-        """Send, with the luck of the links."""
+        """Send a message, subject to the faults of the links."""
         links, chance = self.links, self._chance
         self.messages[sender, to] += 1
         self.bytes[sender, to] += len(message)
-        copies = 2 if links.repeat and chance.random() < links.repeat else 1
-        for _ in range(copies):
+        for _ in range(2 if links.repeat and chance.random() < links.repeat else 1):
             if chance.random() < links.one_way.get((sender, to), links.loss):
                 continue
-            self.under_way += 1
-            late = chance.uniform(*links.delay)
+            self.pending_messages += 1
+            delay = chance.uniform(*links.delay)
             here = asyncio.get_running_loop()
             _, there = self._receivers.get(to, (None, here))
             if there is here:
-                here.call_later(late, self._deliver, sender, to, message)
-            else:  # agents in threads of their own
+                here.call_later(delay, self._deliver, sender, to, message)
+            else:  # the receiver is in another thread
                 there.call_soon_threadsafe(
-                    there.call_later, late, self._deliver, sender, to, message
+                    there.call_later, delay, self._deliver, sender, to, message
                 )
 
     def _deliver(self, sender: str, to: str, message: bytes) -> None:
-        self.under_way -= 1
+        self.pending_messages -= 1
         now = asyncio.get_running_loop().time()
         if to in self._receivers and not self.links.apart(sender, to, now):
             self._receivers[to][0](sender, message)
 
 
 class MemoryTransport:
-    """One agent's access to a `MemoryNetwork`."""
+    """The transport of one agent in a `MemoryNetwork`."""
 
     def __init__(self, network: MemoryNetwork, name: str) -> None:
         self.name = name
         self._network = network
 
     async def start(self, receive: Receive) -> None:
-        """Hand over what arrives from now on."""
+        """Begin to deliver messages."""
         self._network._receivers[self.name] = (receive, asyncio.get_running_loop())
 
     def send(self, to: str, message: bytes) -> None:
-        """Send and forget."""
+        """Send without confirmation."""
         self._network.carry(self.name, to, message)
 
     async def stop(self) -> None:
-        """Hand over nothing more."""
+        """Deliver nothing more."""
         self._network._receivers.pop(self.name, None)
 
 
 class MemoryStore:
-    """A disk in memory: survives an agent that crashes, and knows what was written when.
+    """A disk in memory, which survives the crash of an agent.
 
     Args:
-        chance: of the life, the seed and how long a write takes.
-        delay: seconds that a write takes at most; a crash may come before or after it is done.
+        chance: draws the life, the seed and the time of each write.
+        delay: the longest write in seconds; a crash may happen before or after its effect.
     """
 
     def __init__(self, chance: random.Random | None = None, delay: float = 0.0) -> None:
@@ -165,17 +165,17 @@ class MemoryStore:
         self.edges: dict[str, EdgeRecord] = {}
         self.tickets: dict[int, TicketRecord] = {}
 
-    async def open(self, identity: Identity, seed: bytes | None = None) -> Saved:
-        """What was written, or a beginning."""
+    async def open(self, identity: Identity, seed: bytes | None = None) -> SavedAgent:
+        """Return the saved agent, or a new one."""
         if self.identity not in (None, identity):
             raise ValueError(f"this store is of {self.identity}, not of {identity}")
         self.identity = identity
         self.seed = seed or self.seed
         tickets = sorted(self.tickets.values(), key=lambda ticket: ticket.round)
-        return Saved(self.life, self.seed, self.state, dict(self.edges), tickets)
+        return SavedAgent(self.life, self.seed, self.state, dict(self.edges), tickets)
 
     async def write(self, changes: Changes) -> None:
-        """Takes a while, during which a crash may come: before it is done, or after."""
+        """Write all changes in one moment, with a random pause before and after it."""
         await self._wait()
         self.state = changes.state or self.state
         for neighbour, edge in changes.edges.items():
@@ -189,7 +189,7 @@ class MemoryStore:
         await self._wait()
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: memory needs no closing."""
 
     async def _wait(self) -> None:
         if self._delay:

@@ -1,7 +1,7 @@
-"""An event loop whose clock does not run but jumps: hours of a federation pass in seconds.
+"""An event loop whose clock jumps to the next event: hours of a federation pass in seconds.
 
-Nothing waits for the world outside: no sockets, no threads. The same seeds give the same history,
-so that a history that fails is a test case.
+The loop has no sockets and no threads. The same seeds give the same history, so that a failing
+history is a test case.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class StuckError(RuntimeError):
-    """Everything waits, and nothing will ever happen."""
+    """A loop in which all tasks wait and no event will happen."""
 
 
 class _Jump(selectors.SelectSelector):
-    """Instead of waiting for so many seconds, lets them have passed."""
+    """A selector that advances the clock instead of waiting."""
 
     loop: VirtualLoop
 
@@ -31,7 +31,7 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop under a virtual clock, which begins at 0."""
+    """An event loop with a virtual clock, which begins at 0."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -40,12 +40,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(jump)
 
     def time(self) -> float:
-        """Virtual seconds."""
+        """Return the virtual time in seconds."""
         return self.now
 
 
 def run_virtual(work: Coroutine[Any, Any, T]) -> T:
-    """Run to its end what only waits for the virtual clock.
+    """Run a coroutine to its end under the virtual clock, and return its result.
 
     Example:
         >>> async def a_day() -> float:

@@ -1,4 +1,4 @@
-"""The service of a live agent: HTTP for applications in any language.
+"""The HTTP service of a live agent, for applications in any language.
 
 async with agent:
     async with await serve(agent, "127.0.0.1:8080", token_file="shop3.token") as service:

@@ -1,4 +1,4 @@
-"""Where a service listens, and what it must have to listen there."""
+"""Addresses that a service listens on, and names of hosts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class Address(NamedTuple):
     """A host and a port.
 
     Attributes:
-        host: a number or a name, without brackets.
-        port: 0 for any that is free.
+        host: an IP address or a name, without brackets.
+        port: 0 for any free port.
     """
 
     host: str
@@ -20,7 +20,7 @@ class Address(NamedTuple):
 
     @property
     def local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the address."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -31,7 +31,7 @@ class Address(NamedTuple):
 
 
 def parse(text: str) -> Address:
-    """An address as people write it.
+    """Return the address that a text names.
 
     Example:
         >>> parse("localhost:8080"), parse("[::1]:0").local, parse("site3:8443").local
@@ -43,7 +43,7 @@ def parse(text: str) -> Address:
         raise ValueError(
             f"an address is a host and a port, such as 127.0.0.1:8080 or [::1]:8080, not {text!r}"
         )
-    # The name stands for two numbers on most machines, and two ports if any free one is asked for.
+    # localhost usually has two addresses. With port 0 each would get a port of its own.
     return Address("127.0.0.1" if host == "localhost" else host, int(port))
 
 
@@ -66,10 +66,10 @@ def host_name(text: str) -> str:
 
 
 def check_safe(address: Address, encrypted: bool) -> None:
-    """Refuse to be reached from elsewhere in the clear: anyone between would read the token."""
+    """Reject addresses that other machines can reach without TLS."""
     if not address.local and not encrypted:
         raise ValueError(
-            f"{address} can be reached from other machines, and there without TLS anyone on the "
-            "way reads the token: give tls=(certificate, key), which `fedbandits live keys` makes "
+            f"other machines can reach {address}, and without TLS the network can read the token: "
+            "give tls=(certificate, key), which `fedbandits live keys` makes "
             f"(in agent.toml: tls = true, under [service]), or listen on 127.0.0.1:{address.port}"
         )

@@ -1,8 +1,8 @@
-"""The bodies of requests and responses; every other body is rejected."""
+"""Bodies of requests and responses: their schemas, and how they are read and sent."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 
@@ -10,7 +10,18 @@ from fedbandits.live.protocol.tickets import EVENT_LENGTH
 
 from .refusals import RefusalError
 
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
 T = TypeVar("T")
+
+BODY_BYTES = 65_536
+"""The largest body that the service reads."""
+
+Headers = list[tuple[bytes, bytes]]
+
+ALWAYS: Headers = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+JSON: Headers = [(b"content-type", b"application/json"), *ALWAYS]
 
 Event = Annotated[str, msgspec.Meta(min_length=1, max_length=EVENT_LENGTH)]
 """An application's own identifier of a choice."""
@@ -94,7 +105,38 @@ class Health(msgspec.Struct, frozen=True):
 encode = msgspec.json.Encoder().encode
 
 
-def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+class DisconnectedError(Exception):
+    """The client closed the connection before the end of its request."""
+
+
+def header(scope: Scope, name: bytes) -> bytes:
+    """Return the first header of this name; empty if there is none."""
+    return next((value for each, value in scope["headers"] if each == name), b"")
+
+
+async def read_body(scope: Scope, receive: Receive) -> bytes:
+    """Return the whole body, which must be declared as JSON: HTML forms cannot do that."""
+    declared = header(scope, b"content-type").partition(b";")[0].strip().lower()
+    if declared != b"application/json":
+        raise RefusalError("content_type", "send the header Content-Type: application/json")
+    length = header(scope, b"content-length")
+    size = int(length) if length.isdigit() else 0
+    body = b""
+    more = True
+    while True:
+        # A body that declares a size over the limit is rejected before it arrives.
+        if max(size, len(body)) > BODY_BYTES:
+            raise RefusalError("too_large", f"a body has at most {BODY_BYTES:,} bytes")
+        if not more:
+            return body
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise DisconnectedError
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+
+
+def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     """Decode and validate a body."""
     if not body:
         raise RefusalError("malformed", "the body is empty; send JSON, such as {}")
@@ -102,3 +144,10 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise RefusalError("malformed", str(error)) from None
+
+
+async def respond(send: Send, body: bytes, headers: Headers = JSON, status: int = 200) -> None:
+    """Send a whole response."""
+    length = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers + length})
+    await send({"type": "http.response.body", "body": body})

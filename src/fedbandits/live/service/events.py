@@ -1,78 +1,64 @@
-"""The agent's status as server-sent events, once a second, for those who keep up."""
+"""The status of an agent as server-sent events, once a second."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fedbandits.live.agent.group_commit import StoppedError
 
-from .answers import ALWAYS, answer
-from .bodies import encode
+from .bodies import ALWAYS, encode, respond
 from .refusals import RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 LISTENERS = 32
-"""At most; the next one is refused."""
+"""The largest number of listeners."""
 
 PERIOD = 1.0
 """Seconds between two events."""
 
 PATIENCE = 5.0
-"""Seconds that a listener may take to make room for an event; then it is dropped."""
+"""Seconds until a listener that does not read is dropped."""
 
 
-class Tells(Protocol):
-    """An agent, or whatever else has a status."""
-
-    def status(self) -> Any:
-        """What is told."""
-
-
-class Events:
-    """Everyone who listens.
+class EventStream:
+    """The path of the events, and its listeners.
 
     Args:
-        source: whose status is told.
-        listeners: at most.
-        period: seconds between two events.
-        patience: seconds until one who does not read is dropped.
+        status: returns the status to send.
     """
 
-    def __init__(
-        self,
-        source: Tells,
-        listeners: int = LISTENERS,
-        period: float = PERIOD,
-        patience: float = PATIENCE,
-    ) -> None:
-        self._source = source
-        self._most = listeners
-        self._period = period
-        self._patience = patience
+    def __init__(self, status: Callable[[], Any]) -> None:
+        self._status = status
+        self._most = LISTENERS
+        self._period = PERIOD
+        self._patience = PATIENCE
         self._ended = asyncio.Event()
         self.listening = 0
         self.dropped = 0
 
     def end(self) -> None:
-        """Let all go."""
+        """End the streams of all listeners."""
         self._ended.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One listener, until it goes, falls behind, or the agent stops."""
+        """Send events until the listener leaves or falls behind, or the agent stops."""
         if self.listening >= self._most:
-            raise RefusalError("too_many", f"{self._most} listen already, and no more may")
-        event = self._event()  # of an agent that runs
+            raise RefusalError(
+                "too_many", f"{self._most} clients listen already, which is the limit"
+            )
+        event = self._event()  # raises if the agent does not run
         headers = [(b"content-type", b"text/event-stream"), *ALWAYS]
         if scope["method"] == "HEAD":
-            await answer(send, b"", headers)
+            await respond(send, b"", headers)
             return
         self.listening += 1
         scope["state"]["streams"] = True
-        leaves = asyncio.ensure_future(_gone(receive))
+        leaves = asyncio.ensure_future(_disconnected(receive))
         ends = asyncio.ensure_future(self._ended.wait())
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -102,10 +88,10 @@ class Events:
         await send({"type": "http.response.body", "body": b""})
 
     def _event(self) -> bytes:
-        return b"event: status\ndata: %b\n\n" % encode(self._source.status())
+        return b"event: status\ndata: %b\n\n" % encode(self._status())
 
 
-async def _gone(receive: Receive) -> None:
-    """Returns when the client is away."""
+async def _disconnected(receive: Receive) -> None:
+    """Wait until the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

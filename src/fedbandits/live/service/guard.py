@@ -1,50 +1,46 @@
-"""What stands before every request: host, origin, token and rate; and every error becomes JSON."""
+"""Checks before every request: rate, host, origin and token. Every error becomes JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fedbandits.common.log_limit import limited_logger
 
-from .answers import JSON, GoneError, answer
-from .bearer import shown
-from .bodies import encode
-from .rates import Buckets, Rate, client_of
-from .refusals import Failure, RefusalError, refusal
+from .bodies import JSON, DisconnectedError, encode, respond
+from .rate_limit import RequestLimit, RequestRate, client_of
+from .refusals import Failure, RefusalError, refusal_of
+from .tokens import shows
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = limited_logger("fedbandits.live.service")
 
-WITH_TOKEN = Rate(each=5_000, all=10_000)
-WITHOUT = Rate(each=50, all=200)
+WITH_TOKEN = RequestRate(each=5_000, all=10_000)
+WITHOUT = RequestRate(each=50, all=200)
 """Limits of clients without a token. Clients with the read token have separate limits."""
 
 HEALTH = "/healthz"
 
 
-class Counts(Protocol):
-    """What is told of every request."""
+class CountsRequests(Protocol):
+    """A counter of requests."""
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """One that is over."""
+        """Count a request that is over."""
 
 
 class Guard:
-    """Lets through what may be done.
+    """An application that checks requests before it passes them on.
 
     Args:
-        app: what does it.
+        app: the application behind the guard.
         token: that requests to /v1 and /metrics must show.
-        hosts: names under which the service is known; `*.` stands for one label.
-        metrics: counts requests and how long they took.
-        read_token: A token that permits GET and HEAD only, if the service has one.
-        with_token: the rate of clients that show the token.
-        without: of those that do not.
-        clock: in seconds.
+        hosts: host names of the service; `*.` at the beginning stands for one label.
+        metrics: counts requests and their duration.
+        read_token: a token that permits GET and HEAD only, if the service has one.
     """
 
     def __init__(
@@ -52,28 +48,25 @@ class Guard:
         app: ASGIApp,
         token: str,
         hosts: Collection[str],
-        metrics: Counts,
+        metrics: CountsRequests,
         read_token: str | None = None,
-        with_token: Rate = WITH_TOKEN,
-        without: Rate = WITHOUT,
-        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._app = app
         self._token = token.encode()
         self._read_token = None if read_token is None else read_token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
         self._metrics = metrics
-        self._clock = clock
-        now = clock()
-        self._known = Buckets(with_token, now)
-        self._readers, self._strangers = Buckets(without, now), Buckets(without, now)
+        self._clock = monotonic
+        now = self._clock()
+        self._known = RequestLimit(WITH_TOKEN, now)
+        self._readers, self._strangers = RequestLimit(WITHOUT, now), RequestLimit(WITHOUT, now)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Check and handle one request."""
         began = self._clock()
         status = 0
 
-        async def noted(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -81,29 +74,29 @@ class Guard:
 
         try:
             self._check(scope, began)
-            scope["app"] = self  # the router then raises what it refuses
-            await self._app(scope, receive, noted)
-        except GoneError:
+            scope["app"] = self  # the router then raises its errors
+            await self._app(scope, receive, send_and_note)
+        except DisconnectedError:
             pass
         except Exception as error:
-            if status:  # half an answer is out: cut it off
+            if status:  # the response has begun: uvicorn closes the connection
                 raise
-            await _refuse(noted, _as_refusal(error, scope), scope["method"])
+            await _refuse(send_and_note, _as_refusal(error, scope), scope["method"])
         finally:
             self._metrics.request(scope["path"], status, self._clock() - began)
 
     def _check(self, scope: Scope, now: float) -> None:
         path = scope["path"]
-        trusted = shown(scope["headers"], self._token)
-        reads = self._read_token is not None and shown(scope["headers"], self._read_token)
-        # The connection is then not the first to go when there are too many.
+        trusted = shows(scope["headers"], self._token)
+        reads = self._read_token is not None and shows(scope["headers"], self._read_token)
+        # Connections without a token are closed first if there are too many.
         scope["state"]["trusted"] = trusted or reads
-        # Health is asked for by whoever restarts the agent: a flood must not make it look ill.
+        # A flood must not make supervisors restart a healthy agent.
         if path != HEALTH:
             client = client_of(scope["client"][0]) if scope["client"] else ""
-            rates = self._known if trusted else self._readers if reads else self._strangers
-            if not rates.take(client, now):
-                raise RefusalError("too_many", "more requests a second than are taken; wait a bit")
+            limit = self._known if trusted else self._readers if reads else self._strangers
+            if not limit.take(client, now):
+                raise RefusalError("too_many", "too many requests a second; try again later")
         named = [value for name, value in scope["headers"] if name == b"host"]
         host = named[0].decode("latin-1").lower() if len(named) == 1 else ""
         if not _known_as(_without_port(host), self._hosts):
@@ -115,7 +108,7 @@ class Guard:
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         own = f"{scope['scheme']}://{host}".encode("latin-1")
         if any(origin.lower() != own for origin in origins):
-            raise RefusalError("cross_site", "pages of other sites may not ask")
+            raise RefusalError("cross_site", "pages of other sites may not use this service")
         if trusted or not (path.startswith("/v1/") or path in ("/v1", "/metrics")):
             return
         if not reads:
@@ -131,7 +124,7 @@ def _as_refusal(error: Exception, scope: Scope) -> RefusalError:
 
     if isinstance(error, RefusalError):
         return error
-    if found := refusal(error):
+    if found := refusal_of(error):
         return found
     if isinstance(error, HTTPException):
         if error.status_code == 405:
@@ -139,11 +132,11 @@ def _as_refusal(error: Exception, scope: Scope) -> RefusalError:
             return RefusalError("method", f"{scope['path']} takes {allowed}, not {scope['method']}")
         return RefusalError("not_found", f"there is nothing under {scope['path']}")
     _log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-    return RefusalError("internal", "a mistake of the service; its log says more")
+    return RefusalError("internal", "an error of the service; see its log")
 
 
 _AFTER_BODY = ("malformed", "unknown_ticket", "conflict", "expired", "refused", "stopped")
-"""What is found out when the body has been read."""
+"""Kinds of refusals after the whole body was read."""
 
 
 async def _refuse(send: Send, error: RefusalError, method: str) -> None:
@@ -153,9 +146,9 @@ async def _refuse(send: Send, error: RefusalError, method: str) -> None:
     if error.kind == "too_many":
         headers.append((b"retry-after", b"1"))
     unread = method not in ("GET", "HEAD") and error.kind not in _AFTER_BODY
-    if unread or error.kind == "too_many":  # what else the client sends is not read
+    if unread or error.kind == "too_many":  # the service reads no more from this client
         headers.append((b"connection", b"close"))
-    await answer(send, encode(Failure(str(error), error.kind)), headers, error.status)
+    await respond(send, encode(Failure(str(error), error.kind)), headers, error.status)
 
 
 def _without_port(host: str) -> str:
@@ -164,26 +157,10 @@ def _without_port(host: str) -> str:
 
 
 def _known_as(host: str, hosts: Collection[str]) -> bool:
-    """Whether a service of these names is meant.
+    """Return whether a host is one of these names.
 
     Example:
         >>> _known_as("a.shops.org", {"*.shops.org"}), _known_as("a.b.shops.org", {"*.shops.org"})
         (True, False)
     """
     return host in hosts or f"*.{host.partition('.')[2]}" in hosts
-
-
-def hosts_of_certificate(certificate: bytes) -> set[str]:
-    """The names and numbers that a certificate is for."""
-    from cryptography import x509
-
-    found = x509.load_pem_x509_certificate(certificate)
-    try:
-        names: Any = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        raise ValueError(
-            f"the certificate of {found.subject.rfc4514_string()} names no host (it has no subject "
-            "alternative names), so no client would believe it; `fedbandits live keys` makes one"
-        ) from None
-    numbers = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
-    return numbers | set(names.get_values_for_type(x509.DNSName))

@@ -1,4 +1,4 @@
-"""The agent and its service in numbers, for Prometheus: in a registry of their own."""
+"""Metrics of one agent and its service, for Prometheus, in their own registry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedbandits.live.protocol.messages import REASONS
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from .events import Events
+    from .events import EventStream
 
 PATHS = frozenset(
     [
@@ -25,17 +25,17 @@ PATHS = frozenset(
         "/openapi.json",
     ]
 )
-"""That are counted by name; all others as `other`, since strangers make up as many as they like."""
+"""Paths with their own labels. All others share the label `other`, so that labels stay bounded."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0)
-"""Between which latencies are counted."""
+"""Buckets of request times."""
 
 
 class Metrics:
-    """What /metrics tells.
+    """The metrics under /metrics.
 
     Args:
-        agent: whose numbers.
+        agent: the agent to report.
         baseline: the arm that an apprentice plays.
     """
 
@@ -44,12 +44,12 @@ class Metrics:
 
         self.agent = agent
         self.baseline = baseline
-        self.events: Events | None = None
+        self.events: EventStream | None = None
         self._registry = CollectorRegistry()
         self._registry.register(_Collector(self))
         self._seconds = Histogram(
             "fedbandits_http_request_seconds",
-            "How long requests took, events left out.",
+            "Time of requests, except event streams.",
             ["path"],
             registry=self._registry,
             buckets=SECONDS,
@@ -62,14 +62,14 @@ class Metrics:
         )
         self._connections = Counter(
             "fedbandits_http_connections_cut",
-            "Connections that were ended, by reason: malformed, slow, too many, or no handshake.",
+            "Connections that the service closed, by reason.",
             ["reason"],
             registry=self._registry,
         )
         self._children: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """Count one."""
+        """Count a request."""
         path = path if path in PATHS else "other"
         children = self._children.get((path, status))
         if children is None:
@@ -80,35 +80,33 @@ class Metrics:
         children[1].inc()
 
     def cut(self, reason: str) -> None:
-        """Count a connection that was ended."""
+        """Count a connection that the service closed."""
         self._connections.labels(reason).inc()
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the text format of Prometheus."""
         from prometheus_client import generate_latest
 
         return generate_latest(self._registry)
 
 
 class _Collector:
-    """The agent's own numbers, read when they are asked for."""
+    """Metrics of the agent, read at each request."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: the agent may not run yet."""
+        """Return nothing: the agent may not run yet."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """One moment of the agent; whether it runs, if it does not."""
+        """Yield the metrics; only whether the agent runs, if it does not."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        def gauge(name: str, help: str, value: float) -> Metric:
-            return GaugeMetricFamily(f"fedbandits_{name}", help, value=value)
-
-        def counter(name: str, help: str, value: float) -> Metric:
-            return CounterMetricFamily(f"fedbandits_{name}", help, value=value)
+        def metric(kind: Any, name: str, help: str, value: float) -> Metric:
+            family: Metric = kind(f"fedbandits_{name}", help, value=value)
+            return family
 
         def by(kind: Any, name: str, help: str, label: str, values: Mapping[str, float]) -> Metric:
             family: Metric = kind(f"fedbandits_{name}", help, labels=[label])
@@ -116,100 +114,68 @@ class _Collector:
                 family.add_metric([key], value)  # type: ignore[attr-defined]
             return family
 
-        metrics = self._metrics
-        agent = metrics.agent
-        if metrics.events is not None:
-            yield gauge("listeners", "Who listens to events now.", metrics.events.listening)
-            yield counter(
-                "listeners_dropped", "Listeners that did not keep up.", metrics.events.dropped
-            )
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        agent, baseline, events = self._metrics.agent, self._metrics.baseline, self._metrics.events
+        if events is not None:
+            yield metric(gauge, "listeners", "Current listeners to events.", events.listening)
+            text = "Listeners that were dropped because they did not read."
+            yield metric(counter, "listeners_dropped", text, events.dropped)
         try:
             status = agent.status()
         except StoppedError:
-            yield gauge("up", "Whether the agent runs and its store works.", 0)
+            status = None
+        yield metric(gauge, "up", "Whether the agent runs and its store works.", status is not None)
+        if status is None:
             return
-        yield gauge("up", "Whether the agent runs and its store works.", 1)
-        yield counter("choices", "Choices made.", status.rounds)
-        yield counter("observations", "Choices observed.", status.observed)
-        yield counter("expired", "Tickets that expired.", status.expired)
-        yield gauge("open_tickets", "Choices that wait for their loss.", status.open_tickets)
-        yield gauge(
-            "disagreement",
-            "The largest difference to what a neighbour last sent.",
-            status.disagreement,
-        )
-        yield gauge("uptime_seconds", "Since the start.", status.uptime)
+        yield metric(counter, "choices", "Choices made.", status.rounds)
+        yield metric(counter, "observations", "Choices observed.", status.observed)
+        yield metric(counter, "expired", "Tickets that expired.", status.expired)
+        text = "Choices that wait for an observation."
+        yield metric(gauge, "open_tickets", text, status.open_tickets)
+        text = "Largest difference between the agent's estimates and a neighbour's last ones."
+        yield metric(gauge, "disagreement", text, status.disagreement)
+        yield metric(gauge, "uptime_seconds", "Seconds since the start.", status.uptime)
         if agent.expiries is not None:
-            yield by(
-                GaugeMetricFamily,
-                "certificate_expires_seconds",
-                "When a certificate expires, in seconds since 1970: the member's, the authority's.",
-                "certificate",
-                agent.expiries._asdict(),
-            )
+            text = "Expiry of the member's and the authority's certificate, in seconds since 1970."
+            ends = agent.expiries._asdict()
+            yield by(gauge, "certificate_expires_seconds", text, "certificate", ends)
         if status.epsilon is not None:
-            yield gauge(
-                "privacy_epsilon",
-                "Per round for the losses of this agent (event level), even if all others collude; "
-                "arms are public. Absent for no guarantee.",
-                status.epsilon,
+            text = (
+                "ε per round for the losses of this agent (event level), even if all others "
+                "collude; arms are public. Absent for no guarantee."
             )
+            yield metric(gauge, "privacy_epsilon", text, status.epsilon)
         yield from _losses(agent)
         shares = dict(zip(status.arms, status.probabilities, strict=True))
-        yield by(
-            GaugeMetricFamily,
-            "probability",
-            "What the next choice is drawn from.",
-            "arm",
-            shares,
-        )
+        yield by(gauge, "probability", "Distribution of the next choice.", "arm", shares)
         silent = {
             name: each.silent_for
             for name, each in status.neighbours.items()
             if each.silent_for is not None
         }
-        yield by(
-            GaugeMetricFamily,
-            "neighbour_silent_seconds",
-            "Since a neighbour was last heard; absent if it never was.",
-            "neighbour",
-            silent,
-        )
+        text = "Seconds since a neighbour's last message; absent before the first."
+        yield by(gauge, "neighbour_silent_seconds", text, "neighbour", silent)
         refused = CounterMetricFamily(
             "fedbandits_messages_refused",
-            "Messages of a neighbour that were not believed, by reason.",
+            "Rejected messages of a neighbour, by reason.",
             labels=["neighbour", "reason"],
         )
         for name, each in status.neighbours.items():
             for reason in REASONS:
                 refused.add_metric([name, reason], each.reasons.get(reason, 0))
         yield refused
-        if metrics.baseline is not None:
-            yield by(
-                CounterMetricFamily,
-                "apprentice_choices",
-                "Choices of the baseline, by the arm the agent would have played.",
-                "would",
-                agent.would,
-            )
-            yield counter(
-                "apprentice_agreed",
-                "Choices in which it would have played the baseline itself.",
-                agent.would[metrics.baseline],
-            )
+        if baseline is not None:
+            text = "Choices of the baseline, by the arm that the agent drew."
+            yield by(counter, "apprentice_choices", text, "would", agent.would)
+            text = "Choices in which the agent drew the baseline itself."
+            yield metric(counter, "apprentice_agreed", text, agent.would[baseline])
         counts = getattr(agent.transport, "counts", None)
         if counts is not None:
-            yield by(
-                CounterMetricFamily,
-                "transport",
-                "What the transport counts.",
-                "what",
-                counts() if callable(counts) else counts,
-            )
+            yield by(counter, "transport", "Events of the transport.", "what", counts)
 
 
 def _losses(agent: Agent) -> Iterator[Metric]:
-    """Sums of losses in [0, 1], or of noisy bits, since the journal began."""
+    """Yield sums of losses in [0, 1], or of noisy bits, since the journal began."""
     from prometheus_client.core import GaugeMetricFamily, SummaryMetricFamily
 
     what, words = "loss", "Losses in [0, 1]"
@@ -227,7 +193,7 @@ def _losses(agent: Agent) -> Iterator[Metric]:
     yield by_arm
     loss_range = GaugeMetricFamily(
         "fedbandits_loss_range",
-        "The smallest and the largest loss or reward there can be.",
+        "Smallest and largest possible loss or reward.",
         labels=["end"],
     )
     for end, value in agent._range._asdict().items():

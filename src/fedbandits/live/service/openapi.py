@@ -10,7 +10,8 @@ import msgspec
 
 from fedbandits.common.version import __version__
 from fedbandits.config.schema import arguments_of
-from fedbandits.live.agent.status import LossWindow, MeanLosses, Neighbour, Status
+from fedbandits.live.agent.status import Neighbour, Status
+from fedbandits.live.protocol.loss_sums import LossWindow, MeanLosses
 
 from .bodies import Choose, Chosen, Health, Observe, Observed
 from .refusals import KINDS, Failure
@@ -23,70 +24,49 @@ BODIES = (
 _BEFORE = ("cross_site", "misdirected", "too_many", "internal")
 """Kinds of refusals that every path may respond with."""
 
-_OF_POSTS = ("malformed", "too_large", "content_type", "read_only")
+_OF_POSTS = (
+    "conflict",
+    "refused",
+    "stopped",
+    "malformed",
+    "too_large",
+    "content_type",
+    "read_only",
+)
 
 
 def document() -> dict[str, Any]:
     """Return the whole document as plain data."""
-    paths = {
-        "/v1/choose": {
-            "post": _operation(
-                "choose",
-                "Draw an arm. The choice is on disk before the response.",
-                _json(Chosen),
-                ("conflict", "refused", "stopped", *_OF_POSTS),
-                takes=Choose,
-            )
-        },
-        "/v1/observe": {
-            "post": _operation(
-                "observe",
-                "Report the loss or reward of a choice. Repeated reports count once.",
-                _json(Observed),
-                ("unknown_ticket", "conflict", "expired", "refused", "stopped", *_OF_POSTS),
-                takes=Observe,
-            )
-        },
-        "/v1/status": {
-            "get": _operation(
-                "status", "Return the status of the agent.", _json(Status), ("stopped",)
-            )
-        },
-        "/v1/events": {
-            "get": _operation(
-                "events",
-                "Stream the status once a second, as server-sent events named `status`.",
-                {"text/event-stream": {"schema": {"type": "string"}}},
-                ("stopped",),
-            )
-        },
-        "/metrics": {
-            "get": _operation(
-                "metrics",
-                "Return the metrics of the agent and its service, for Prometheus.",
-                {"text/plain": {"schema": {"type": "string"}}},
-                (),
-            )
-        },
-        "/healthz": {
-            "get": _operation(
-                "health",
-                "Report whether the agent runs and its store works.",
-                _json(Health),
-                ("stopped",),
-                token=False,
-            )
-        },
-        "/openapi.json": {
-            "get": _operation(
-                "openapi",
-                "Return this document.",
-                {"application/json": {"schema": {"type": "object"}}},
-                (),
-                token=False,
-            )
-        },
+    event_stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    plain_text = {"text/plain": {"schema": {"type": "string"}}}
+    any_object = {"application/json": {"schema": {"type": "object"}}}
+    open_paths = ("/healthz", "/openapi.json")
+    text = "Stream the status once a second, as server-sent events named `status`."
+    gets = {
+        "/v1/status": ("status", "Return the status of the agent.", _json(Status), ("stopped",)),
+        "/v1/events": ("events", text, event_stream, ("stopped",)),
+        "/metrics": (
+            "metrics",
+            "Return the metrics of the agent and its service, for Prometheus.",
+            plain_text,
+            (),
+        ),
+        "/healthz": (
+            "health",
+            "Report whether the agent runs and its store works.",
+            _json(Health),
+            ("stopped",),
+        ),
+        "/openapi.json": ("openapi", "Return this document.", any_object, ()),
     }
+    text = "Draw an arm. The choice is on disk before the response."
+    choose = _operation("choose", text, _json(Chosen), _OF_POSTS, takes=Choose)
+    text = "Report the loss or reward of a choice. Repeated reports count once."
+    kinds = ("unknown_ticket", "expired", *_OF_POSTS)
+    observe = _operation("observe", text, _json(Observed), kinds, takes=Observe)
+    paths = {"/v1/choose": {"post": choose}, "/v1/observe": {"post": observe}}
+    for path, given in gets.items():
+        paths[path] = {"get": _operation(*given, token=path not in open_paths)}
     return {
         "openapi": "3.1.0",
         "info": {

@@ -1,4 +1,4 @@
-"""What a request is refused for: a status, a kind for programs and a sentence for people."""
+"""Refusals of requests: a status, a kind for programs and a sentence for people."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fedbandits.live.protocol.observations import (
 from fedbandits.live.protocol.tickets import ChoiceError, ConflictingChoiceError
 
 
-class Kind(NamedTuple):
+class RefusalKind(NamedTuple):
     """A kind of refusal.
 
     Attributes:
-        status: of HTTP.
-        meaning: in the OpenAPI document.
+        status: the HTTP status.
+        meaning: the description in the OpenAPI document.
     """
 
     status: int
@@ -29,31 +29,33 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "malformed": Kind(400, "The body is not the JSON that is asked for."),
-    "unauthorised": Kind(401, "The token is missing or wrong."),
-    "cross_site": Kind(403, "The request comes from another site's page."),
-    "read_only": Kind(403, "The token is read-only."),
-    "not_found": Kind(404, "There is nothing under this path."),
-    "unknown_ticket": Kind(404, "No such ticket or event, or it was closed long ago."),
-    "method": Kind(405, "The path takes another method."),
-    "conflict": Kind(409, "Another observation, or another choice, was made under this name."),
-    "expired": Kind(410, "The loss came after the ticket's time, and is not counted."),
-    "too_large": Kind(413, "The body is over the limit."),
-    "content_type": Kind(415, "The body is not declared as application/json."),
-    "misdirected": Kind(421, "The Host header names another server."),
-    "refused": Kind(422, "An unknown arm, or a value out of range."),
-    "too_many": Kind(429, "More requests, or listeners, than the limit."),
-    "internal": Kind(500, "A mistake of the service; its log says more."),
-    "stopped": Kind(503, "The agent does not run, or could not save; nothing was counted."),
+    "malformed": RefusalKind(400, "The body is not the JSON that is asked for."),
+    "unauthorised": RefusalKind(401, "The token is missing or wrong."),
+    "cross_site": RefusalKind(403, "The request comes from another site's page."),
+    "read_only": RefusalKind(403, "The token is read-only."),
+    "not_found": RefusalKind(404, "There is nothing under this path."),
+    "unknown_ticket": RefusalKind(404, "No such ticket or event, or it was closed long ago."),
+    "method": RefusalKind(405, "The path takes another method."),
+    "conflict": RefusalKind(
+        409, "Another observation, or another choice, was made under this name."
+    ),
+    "expired": RefusalKind(410, "The loss came after the ticket's time, and is not counted."),
+    "too_large": RefusalKind(413, "The body is over the limit."),
+    "content_type": RefusalKind(415, "The body is not declared as application/json."),
+    "misdirected": RefusalKind(421, "The Host header names another server."),
+    "refused": RefusalKind(422, "An unknown arm, or a value out of range."),
+    "too_many": RefusalKind(429, "More requests, or listeners, than the limit."),
+    "internal": RefusalKind(500, "A mistake of the service; its log says more."),
+    "stopped": RefusalKind(503, "The agent does not run, or could not save; nothing was counted."),
 }
 
 
 class RefusalError(Exception):
-    """A request that is not done.
+    """A request that the service refuses.
 
     Args:
         kind: one of `KINDS`.
-        message: for people.
+        message: the reason, for people.
     """
 
     def __init__(self, kind: str, message: str) -> None:
@@ -83,12 +85,11 @@ _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
     (ChoiceError, "refused"),
     (StoppedError, "stopped"),
 )
-"""From the particular to the general."""
+"""Kinds of the agent's errors; subclasses come before their base classes."""
 
 
-def refusal(error: Exception) -> RefusalError | None:
-    """What an error of the agent is to a client; None for one that is nobody's but ours."""
-    for kind, name in _OF_ERRORS:
-        if isinstance(error, kind):
-            return RefusalError(name, str(error))
-    return None
+def refusal_of(error: Exception) -> RefusalError | None:
+    """Return the refusal that reports an error of the agent; None for a mistake of the service."""
+    return next(
+        (RefusalError(kind, str(error)) for cls, kind in _OF_ERRORS if isinstance(error, cls)), None
+    )

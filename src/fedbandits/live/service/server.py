@@ -1,4 +1,4 @@
-"""uvicorn in the agent's own event loop, on an address that is safe to listen on."""
+"""The service of an agent: an HTTP server in the agent's own event loop."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ import socket
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fedbandits.common.checks import did_you_mean
 from fedbandits.live.agent.agent import Agent
-from fedbandits.live.federation.definition import Part
-from fedbandits.live.transport.listener import Door
+from fedbandits.live.federation.federation import Part
+from fedbandits.live.transport.listener import TlsListener
 
-from . import patience
+from . import connection
 from .address import Address, check_safe, host_name, parse
-from .application import application
-from .bearer import checked_token, token_of
-from .events import Events
-from .guard import Guard, hosts_of_certificate
+from .application import DASHBOARD, application
+from .certificate import ServiceCertificate
+from .events import EventStream
+from .guard import Guard
 from .metrics import Metrics
-from .static import DASHBOARD
-from .tls import Certificate
+from .tokens import checked_token, token_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 HANDSHAKE_SECONDS = 5.0
-"""For TLS to begin."""
+"""The longest TLS handshake."""
 
 STOP_SECONDS = 5
-"""That requests under way have to be answered when the service stops."""
+"""Time for unfinished requests when the server stops."""
 
 
 async def serve(
@@ -43,37 +45,37 @@ async def serve(
     baseline: str | None = None,
     static: str | Path | None = None,
 ) -> Service:
-    """Serve an agent from now on, in this event loop, until `stop`.
+    """Serve an agent in this event loop until `stop`.
 
     Args:
-        agent: may be started before or after; until then requests are answered with 503.
-        address: host and port; port 0 takes one that is free.
-        token_file: The file with the token that requests must show; made at the first start.
-        token: The token itself, instead of a file.
-        read_token: A second token, which reads the status, events and metrics and nothing else.
-        hosts: Names and IP addresses by which clients reach the service, in addition to the
+        agent: may be started before or after; while it does not run, responses have status 503.
+        address: host and port; port 0 takes any free port.
+        token_file: file with the token that requests must show; created if it does not exist.
+        token: the token itself, instead of a file.
+        read_token: a second token, which reads the status, events and metrics and nothing else.
+        hosts: names and IP addresses by which clients reach the service, in addition to the
             names in `address` and in the certificate. `*.` at the beginning stands for one label.
-        tls: the files of the certificate and its key. Needed on any address that other machines
-            reach. They may be replaced while the service runs.
-        baseline: apprentice mode: this arm is played, and answers tell what would have been.
+        tls: the files of the certificate and its key. Required on addresses that other machines
+            can reach. The files may be replaced while the service runs.
+        baseline: apprentice mode: the arm to play in every round. Responses also name the arm that
+            the agent drew.
         static: the folder of the pages served under `/`; the dashboard by default.
 
     Raises:
         ValueError: if the address is not safe without TLS, if other users may read the token file,
             or if a token or a host is malformed.
-        OSError: if the address cannot be listened on.
+        OSError: if the server cannot listen on the address.
     """
     where = parse(address)
     check_safe(where, tls is not None)
     if baseline is not None:
         _check_baseline(agent.part, baseline)
-    certificate = None if tls is None else Certificate(Path(tls[0]), Path(tls[1]))
-    known = {host_name(host) for host in hosts}
+    certificate = None if tls is None else ServiceCertificate(Path(tls[0]), Path(tls[1]))
     service = Service(
         agent,
         where,
         *_tokens(token_file, token, read_token),
-        known,
+        {host_name(host) for host in hosts},
         certificate,
         baseline,
         DASHBOARD if static is None else Path(static),
@@ -83,10 +85,10 @@ async def serve(
 
 
 class Service:
-    """What `serve` gives.
+    """The service of an agent, as `serve` returns it.
 
     Attributes:
-        url: where it is.
+        url: the address of the service.
         token: that requests must show.
     """
 
@@ -97,48 +99,33 @@ class Service:
         token: str,
         read_token: str | None,
         hosts: set[str],
-        certificate: Certificate | None,
+        certificate: ServiceCertificate | None,
         baseline: str | None,
         static: Path,
     ) -> None:
         self.token = token
         self.url = ""
         self._address = address
-        self._certificate = certificate
         agent.baseline = baseline
         self.metrics = Metrics(agent, baseline)
-        self.events = self.metrics.events = Events(agent)
+        self.events = self.metrics.events = EventStream(agent.status)
         hosts = hosts | {address.host}
         if address.local:
             hosts |= {"localhost", "127.0.0.1", "::1"}
         if certificate is not None:
-            hosts |= hosts_of_certificate(certificate.chain.read_bytes())
+            hosts |= certificate.hosts()
         app = application(agent, self.metrics, self.events, baseline, static)
         self.guard = Guard(app, token, hosts, self.metrics, read_token)
-        self._server: Any = None
-        self._task: asyncio.Task[None] | None = None
+        self.server = HttpServer(self.guard, self.metrics, certificate)
 
     async def start(self) -> None:
         """Listen."""
-        listening = _listening(self._address)
-        host, port = listening.getsockname()[:2]
-        scheme = "http" if self._certificate is None else "https"
-        self.url = f"{scheme}://{Address(host, port)}"
-        self._server = _server(self, listening)
-        self._task = asyncio.create_task(self._server.serve(sockets=[listening]))
-        while not self._server.started and not self._task.done():
-            await asyncio.sleep(0.001)
-        if self._task.done():
-            await self._task
+        self.url = await self.server.start(self._address)
 
     async def stop(self) -> None:
-        """Answer what is under way, and let go."""
-        if self._task is None:
-            return
-        self._server.should_exit = True
+        """Finish the requests that have begun, and stop listening."""
         self.events.end()
-        task, self._task = self._task, None
-        await task
+        await self.server.stop()
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,16 +156,60 @@ def _check_baseline(part: Part, baseline: str) -> None:
         )
     if not part.algorithm.sleeps:
         raise ValueError(
-            f"baseline: {type(part.algorithm).__name__} cannot learn while one arm is played for "
-            "sure. Exp3, FedExp3 and FedHedge can"
+            f"baseline: {type(part.algorithm).__name__} cannot learn from one fixed arm; use Exp3, "
+            "FedExp3 or FedHedge"
         )
 
 
-def _listening(address: Address) -> socket.socket:
+class HttpServer:
+    """A uvicorn server in this event loop, with limits on slow and numerous connections.
+
+    Args:
+        app: the application.
+        metrics: counts the connections that the server closes.
+        certificate: for TLS, if any.
+
+    Attributes:
+        uvicorn: the server of uvicorn, once started.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: connection.CountsCuts,
+        certificate: ServiceCertificate | None = None,
+    ) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.certificate = certificate
+        self.uvicorn: Any = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, address: Address) -> str:
+        """Listen; return the URL."""
+        listening = _listening_socket(address)
+        host, port = listening.getsockname()[:2]
+        self.uvicorn = _uvicorn_server(self, listening)
+        self._task = asyncio.create_task(self.uvicorn.serve(sockets=[listening]))
+        while not self.uvicorn.started and not self._task.done():
+            await asyncio.sleep(0.001)
+        if self._task.done():
+            await self._task
+        return f"{'http' if self.certificate is None else 'https'}://{Address(host, port)}"
+
+    async def stop(self) -> None:
+        """Finish the requests that have begun, and stop listening."""
+        if self._task is not None:
+            self.uvicorn.should_exit = True
+            task, self._task = self._task, None
+            await task
+
+
+def _listening_socket(address: Address) -> socket.socket:
     family, kind, protocol, _, where = socket.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    # With its protocol said: asyncio then sends small answers at once.
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol.
     found = socket.socket(family, kind, protocol)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -189,67 +220,66 @@ def _listening(address: Address) -> socket.socket:
     return found
 
 
-def _server(service: Service, listening: socket.socket) -> Any:
-    """uvicorn, with the limits that it leaves open."""
+def _uvicorn_server(http: HttpServer, listening: socket.socket) -> Any:
+    """Return a server of uvicorn with the limits that uvicorn leaves open."""
     import uvicorn
 
-    protocol = patience.protocol_class(service.metrics)
+    protocol = connection.protocol_class(http.metrics)
 
-    class Server(uvicorn.Server):
-        """Leaves signals alone, and looks after slow connections."""
+    class LimitedServer(uvicorn.Server):
+        """A server that leaves signals alone and closes slow connections."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """The program that runs the agent has handlers of its own."""
+            """Leave signals to the program that runs the agent."""
             yield
 
         async def startup(
             self,
             sockets: list[socket.socket] | None = None,  # noqa: ARG002
         ) -> None:
-            """As uvicorn's, with less time to begin TLS, and for fewer at once."""
+            """Listen, with limits on the time and number of TLS handshakes."""
             await self.lifespan.startup()
 
-            def connection() -> Any:
+            def connect() -> Any:
                 return protocol(self.config, self.server_state, {})
 
-            certificate = service._certificate
+            certificate = http.certificate
             server: Any
             if certificate is None:
-                loop = asyncio.get_running_loop()
-                server = await loop.create_server(connection, sock=listening)
+                server = await asyncio.get_running_loop().create_server(connect, sock=listening)
             else:
-                # Who is still in the handshake is none of the connections that are counted.
-                server = Door(
+                # Connections count only after their handshake.
+                server = TlsListener(
                     listening,
-                    connection,
+                    connect,
                     lambda: certificate.context,
-                    lambda *_: service.metrics.cut("handshake"),
+                    lambda *_: http.metrics.cut("handshake"),
                     HANDSHAKE_SECONDS,
                 )
             self.servers = [server]
             self.started = True
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            """As uvicorn's; and who has not ended by then is cut."""
+            """Shut down as uvicorn does, then close the connections that remain."""
             await super().shutdown(sockets)
             for server in self.servers:
-                if isinstance(server, Door):
+                if isinstance(server, TlsListener):
                     await server.wait_closed()
-            for connection in list(self.server_state.connections):
-                connection.transport.abort()
+            for each in list(self.server_state.connections):
+                each.transport.abort()
 
         async def on_tick(self, counter: int) -> bool:
-            """Ten times a second."""
-            for connection in list(self.server_state.connections):
-                if isinstance(connection, patience.Patience):
-                    connection.cut_if_overdue()
-            if counter % 100 == 0 and service._certificate is not None:
-                service._certificate.renew()
+            """Close slow connections, ten times a second, and reload the certificate."""
+            for each in list(self.server_state.connections):
+                if isinstance(each, connection.LimitedConnection):
+                    each.cut_if_overdue()
+            if counter % 100 == 0 and http.certificate is not None:
+                http.certificate.reload()
             return await super().on_tick(counter)
 
     config = uvicorn.Config(
-        service.guard,
+        http.app,
         http=protocol,
         ws="none",
         lifespan="off",
@@ -260,8 +290,8 @@ def _server(service: Service, listening: socket.socket) -> Any:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=patience.KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=connection.KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
-        h11_max_incomplete_event_size=patience.HEAD_BYTES,
+        h11_max_incomplete_event_size=connection.HEAD_BYTES,
     )
-    return Server(config)
+    return LimitedServer(config)

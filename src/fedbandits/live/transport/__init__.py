@@ -1,1 +1,1 @@
-"""Transports: how messages reach neighbours."""
+"""Transports: how messages travel between neighbours."""

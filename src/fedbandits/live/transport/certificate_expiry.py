@@ -1,4 +1,4 @@
-"""When certificates expire: looked at while an agent runs, and warned of a month ahead."""
+"""The expiry of certificates, and warnings a month ahead."""
 
 from __future__ import annotations
 
@@ -8,30 +8,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedbandits.common.log_limit import limited_logger
-from fedbandits.live.federation.keys import (
-    KeysError,
-    check_member,
-    read_authorities,
-    read_certificate,
-    signer_of,
-    stamp,
-)
 
 _log = limited_logger("fedbandits.live")
-
-MONTH = 30 * 86_400.0
-"""Seconds before the end from which on it is warned of."""
 
 DAY = 86_400.0
 """Seconds between two warnings."""
 
+MONTH = 30 * DAY
+"""Seconds before the expiry when warnings begin."""
+
 
 class Expiries(NamedTuple):
-    """When certificates cease to be valid, in seconds since 1970.
+    """When certificates expire, in seconds since 1970.
 
     Attributes:
-        member: the agent's own.
-        authority: that of the federation, without which no other counts.
+        member: the agent's own certificate.
+        authority: the certificate of the authority that signed it.
     """
 
     member: float
@@ -39,7 +31,7 @@ class Expiries(NamedTuple):
 
 
 class ExpiryWatch:
-    """Looks at the certificates of one member.
+    """Reads the expiry of one member's certificates, and logs warnings.
 
     Args:
         keys: the folder with ca.pem, cert.pem and key.pem.
@@ -49,13 +41,13 @@ class ExpiryWatch:
     def __init__(self, keys: Path, name: str) -> None:
         self._keys = keys
         self._name = name
-        self._seen: list[tuple[int, ...]] = []
+        self._states: list[tuple[int, ...]] = []
         self._warned: dict[str, float] = {}
         self.expiries: Expiries | None = None
-        """As of the last look; None before, and while there are no certificates to look at."""
+        """As of the last check; None before, and while there are no certificates."""
 
-    def look(self, now: float) -> Expiries | None:
-        """Read what is new, and warn, once a day, of what expires within a month.
+    def check(self, now: float) -> Expiries | None:
+        """Read files that changed, and warn once a day within the last month.
 
         Args:
             now: seconds since 1970.
@@ -64,15 +56,19 @@ class ExpiryWatch:
         for what, end in (self.expiries._asdict() if self.expiries else {}).items():
             if end - now < MONTH and now - self._warned.get(what, -DAY) >= DAY:
                 self._warned[what] = now
-                _log.warning("%s: %s", self._name, _warning(what, end, end - now))
+                _log.warning("%s: %s", self._name, _warning(what, end, now))
         return self.expiries
 
     def _read(self) -> None:
-        """Certificates that do not fit are not taken by agents, which go on with those before."""
-        seen = stamp(self._keys)
-        if seen == self._seen:
+        """Read new certificates. Agents keep the previous ones if the new ones do not fit."""
+        # Here, so that agents without keys do not need the package cryptography.
+        from fedbandits.live.federation.certificates import KeysError, read_certificate, signer_of
+        from fedbandits.live.federation.keys import check_member, file_states, read_authorities
+
+        states = file_states(self._keys)
+        if states == self._states:
             return
-        self._seen = seen
+        self._states = states
         with suppress(KeysError):
             if self.expiries is not None:
                 check_member(self._keys, self._name)
@@ -82,24 +78,22 @@ class ExpiryWatch:
                 self.expiries = Expiries(*ends)
 
 
-def day(time: float) -> str:
-    """The day of a time, in UTC.
+def expiry_text(end: float, now: float) -> str:
+    """Return when a certificate expires, as words that follow its name.
 
     Example:
-        >>> day(86_400)
-        '1970-01-02'
+        >>> expiry_text(3 * DAY, DAY), expiry_text(DAY, DAY)
+        ('expires on 1970-01-04, in 2 days', 'expired on 1970-01-02')
     """
-    return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
-
-
-def _warning(what: str, end: float, left: float) -> str:
-    whose = "its certificate" if what == "member" else "the certificate of the authority"
-    when = f"expires on {day(end)}, in {left / DAY:.0f} days"
-    if left <= 0:
-        when = f"expired on {day(end)}"
-    remedy = (
-        "renew it with fedbandits live keys --renew"
-        if what == "member"
-        else "make a new authority, and give all members new keys"
+    day = f"{datetime.fromtimestamp(end, UTC):%Y-%m-%d}"
+    return (
+        f"expired on {day}" if end <= now else f"expires on {day}, in {(end - now) / DAY:,.0f} days"
     )
-    return f"{whose} {when}; {remedy}"
+
+
+def _warning(what: str, end: float, now: float) -> str:
+    whose, remedy = "its certificate", "renew it with fedbandits live keys --renew"
+    if what == "authority":
+        whose = "the certificate of the authority"
+        remedy = "make a new authority, and give all members new keys"
+    return f"{whose} {expiry_text(end, now)}; {remedy}"

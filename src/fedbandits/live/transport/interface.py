@@ -1,4 +1,4 @@
-"""How messages get to neighbours: an interface that promises nothing but the sender's name."""
+"""The interface of transports."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 Receive: TypeAlias = Callable[[str, bytes], None]
-"""Is called with the name of the sender, proven and not merely claimed, and what it sent."""
+"""A function that takes the authenticated name of the sender and its message."""
 
 
 class Transport(Protocol):
-    """Carries bytes to neighbours. They may be lost, late, repeated and out of order."""
+    """Carries bytes to neighbours. Messages may be lost, late, repeated and out of order."""
 
     async def start(self, receive: Receive) -> None:
-        """Hand over what arrives from now on, in the event loop's own thread."""
+        """Call `receive` for every message, in the thread of the event loop."""
 
     def send(self, to: str, message: bytes) -> None:
-        """Send and forget; never waits."""
+        """Send a message without waiting for an answer."""
 
     async def stop(self) -> None:
-        """Hand over nothing more."""
+        """Stop calling `receive`."""

@@ -1,6 +1,6 @@
-"""One connection between two neighbours: messages in a TLS stream, either way.
+"""One connection between two neighbours: messages in a TLS stream, in both directions.
 
-A message is its length in four bytes and itself; an empty one says that the sender is there.
+A message is its length in four bytes, then its content. An empty message is a heartbeat.
 """
 
 from __future__ import annotations
@@ -10,41 +10,43 @@ import ssl
 import time
 from typing import TYPE_CHECKING
 
-from fedbandits.live.federation.keys import decoded, holder_of, trusted_until
+from fedbandits.live.federation.certificates import decode_certificate, holder_of, trusted_until
 
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from .tls import TlsTransport
+    from .tls_transport import TlsTransport
 
 MOST_BYTES = 2**19
-"""Of a message. A link that announces a larger one is cut before it is read."""
+"""The largest message. A link that announces a larger one is cut before the message is read."""
 
 MOST_UNSENT = 2**20
-"""Bytes that wait on a link; what finds no room is dropped."""
+"""The most bytes that wait on a link; further messages are dropped."""
 
 MOST_TAKEN = 20_000
 MOST_TAKEN_BYTES = 2**25
-"""Messages, empty ones too, and their bytes, that are taken off a link within a second. Then it is
-not read for a second: who floods waits, and what it sends costs no more time than this."""
+"""The most messages, heartbeats included, and bytes that are read from a link within a second.
+
+Beyond it the link is not read for a second, which bounds the time that a flood costs.
+"""
 
 CUT_OFF = (
-    "it closed the link before a word: its file does not have this member, or it does not trust "
-    "the certificate"
+    "it closed the link before the first message: its file does not have this member, or it does "
+    "not trust the certificate"
 )
 
 
 class Link(asyncio.Protocol):
-    """One connection, whichever end has opened it.
+    """One connection, opened by either end.
 
     Args:
-        owner: hears of it, and of what comes over it.
-        expected: who must be at the other end; None for any neighbour.
+        owner: the transport that receives the messages.
+        expected: the member that must be at the other end; None for any neighbour.
 
     Attributes:
-        peer: whom the certificate at the other end names.
-        heard: whether anything ever came over it.
-        gone: is set when it is closed.
+        peer: the member that the certificate of the other end names.
+        heard: whether any bytes were received.
+        gone: set when the link is closed.
     """
 
     def __init__(self, owner: TlsTransport, expected: str | None = None) -> None:
@@ -56,7 +58,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._heard_at = time.monotonic()
-        self._own_certificate = owner.certificate
+        self._own_certificate = owner.credentials.certificate
         self._certificate: x509.Certificate | None = None
         self._distrusted: str | None = None
         self._expires = 0.0
@@ -69,7 +71,7 @@ class Link(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        self._certificate = decoded(certificate)
+        self._certificate = decode_certificate(certificate)
         self.peer = holder_of(self._certificate)
         self.verify()
         if self._owner.opened(self):
@@ -78,9 +80,10 @@ class Link(asyncio.Protocol):
             self.cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Closed by either end."""
+        """Report the end of the link to the transport."""
         if self.expected is not None and not self.heard and self._transport is not None:
-            # With TLS 1.3 the end that opens a link is done before the other has seen who it is.
+            # With TLS 1.3, the handshake of the opening end succeeds before the other end has
+            # verified its certificate.
             error = exc if isinstance(exc, ssl.SSLError) else ConnectionError(CUT_OFF)
             self._owner.refuse(error, self.expected)
         if self._paused is not None:
@@ -92,14 +95,14 @@ class Link(asyncio.Protocol):
         self.gone.set()
 
     def data_received(self, data: bytes) -> None:
-        """Hand over what is whole."""
-        if self._transport is None:  # cut meanwhile
+        """Put complete messages into the inbox."""
+        if self._transport is None:  # the link was cut in the meantime
             return
         self._heard_at = time.monotonic()
         self.heard = True
         self._received += data
         if self._heard_at - self._since > 1:
-            self._begin_to_count()
+            self._reset_counts()
         self._take()
 
     def _take(self) -> None:
@@ -125,25 +128,25 @@ class Link(asyncio.Protocol):
         del received[:start]
 
     def _pause(self) -> None:
-        """Read nothing for a second."""
+        """Stop reading for a second."""
         if self._transport is not None and self._paused is None:
             self._owner.counts["paused"] += 1
             self._transport.pause_reading()
-            self._paused = asyncio.get_running_loop().call_later(1.0, self._go_on)
+            self._paused = asyncio.get_running_loop().call_later(1.0, self._resume)
 
-    def _begin_to_count(self) -> None:
+    def _reset_counts(self) -> None:
         self._since, self._taken, self._taken_bytes = time.monotonic(), 0, 0
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._paused = None
         if self._transport is not None:
-            self._begin_to_count()
+            self._reset_counts()
             self._take()
             if self._paused is None and self._transport is not None:
                 self._transport.resume_reading()
 
     def send(self, message: bytes) -> bool:
-        """Whether there was room."""
+        """Send a message; return False if too many bytes already wait."""
         transport = self._transport
         if transport is None or transport.get_write_buffer_size() > MOST_UNSENT:
             return False
@@ -152,29 +155,29 @@ class Link(asyncio.Protocol):
 
     def verify(self) -> None:
         """Check the certificates of both ends against the authorities that are trusted now."""
-        owner, self._distrusted = self._owner, None
+        authorities, self._distrusted = self._owner.credentials.authorities, None
         assert self._own_certificate is not None
         assert self._certificate is not None
-        if trusted_until(self._own_certificate, owner.authorities) is None:
-            self._distrusted = f"the certificate that {owner.name} showed"
-        until = trusted_until(self._certificate, owner.authorities)
+        if trusted_until(self._own_certificate, authorities) is None:
+            self._distrusted = f"the certificate that {self._owner.name} showed"
+        until = trusted_until(self._certificate, authorities)
         if until is None:
             self._distrusted = "its certificate"
         else:
             self._expires = until
 
-    def over(self) -> tuple[str, str] | None:
+    def must_end(self) -> tuple[str, str] | None:
         """Return why the link must end, as a name in COUNTS and in words; None if it may stay."""
         if self._distrusted is not None:
             return "untrusted", f"no authority in ca.pem has signed {self._distrusted}"
         if time.time() > self._expires:
             return "expired", "its certificate, or that of its authority, has expired"
         if time.monotonic() - self._heard_at > self._owner.silence:
-            return "silent", f"no sign of life for {self._owner.silence:g} s"
+            return "silent", f"no message for {self._owner.silence:g} s"
         return None
 
     def cut(self) -> None:
-        """Close at once."""
+        """Close the link at once."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()

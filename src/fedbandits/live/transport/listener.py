@@ -1,7 +1,6 @@
-"""Who comes in from the network: by a TLS handshake, few at once, and what fails is told.
+"""A listener for TLS connections that bounds handshakes and reports failed ones.
 
-asyncio's own server takes as many handshakes as there are file handles, and tells of none that
-fails.
+asyncio's own server accepts as many handshakes as there are file handles, and reports no failures.
 """
 
 from __future__ import annotations
@@ -13,22 +12,29 @@ from collections import Counter
 from collections.abc import Callable
 
 MOST_HANDSHAKES = 64
-"""Under way at once. One on top ends the oldest of the address that has most: who is honest needs a
-moment for its handshake, and who only holds the line has had longer, or comes more often."""
+"""The most handshakes at once. A further one ends the oldest of the address with the most.
 
-WAIT = 0.2
-"""Seconds until it is tried again to let someone in, where there was no file handle left."""
+An honest client needs only a moment for its handshake. A client that blocks handshakes has older
+ones or more of them.
+"""
+
+ACCEPT_AGAIN = 0.2
+"""Seconds until the next attempt to accept a connection after file handles ran out."""
 
 
-class Door:
-    """Lets in whoever ends a handshake, until it is closed.
+class TlsListener:
+    """Accepts TLS connections until it is closed.
 
     Args:
-        listening: where they come.
-        protocol: makes that of a connection.
-        context: gives that of the next handshake; certificates are renewed.
-        refused: is told why a handshake failed, and the address it came from, if it is known.
-        seconds: for a handshake.
+        listening: the socket.
+        protocol: makes the protocol of a connection.
+        context: returns the TLS context of the next handshake; certificates may be renewed.
+        refused: called with the error of a failed handshake and the client's address, which may be
+            empty.
+        seconds: the longest handshake.
+
+    Attributes:
+        handshakes: unfinished handshakes, the oldest first, and the addresses of their clients.
     """
 
     def __init__(
@@ -40,7 +46,6 @@ class Door:
         seconds: float,
     ) -> None:
         self.handshakes: dict[asyncio.Task[None], str] = {}
-        """Under way, the oldest first, and whose address they are from."""
         self._listening = listening
         self._protocol = protocol
         self._context = context
@@ -50,43 +55,42 @@ class Door:
         self._closed = False
         listening.setblocking(False)
         listening.listen(128)
-        self._await()
+        self._wait()
 
     def close(self) -> None:
-        """Let nobody in any more; who is in stays."""
+        """Stop accepting; existing connections stay."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._listening)
             self._listening.close()
 
     async def wait_closed(self) -> None:
-        """End the handshakes that are under way."""
-        # A turn of the loop, in which handshakes begin: one that has not cannot be ended.
+        """End the unfinished handshakes."""
+        # One turn of the loop starts their tasks; a task that never started cannot be cancelled.
         await asyncio.sleep(0)
         tasks = list(self.handshakes)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _await(self) -> None:
+    def _wait(self) -> None:
         if not self._closed:
             self._loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
-        """Someone is at the door."""
         try:
             connection, (host, *_) = self._listening.accept()
-        except OSError as error:  # gone meanwhile, or no file handles left: ask again later
+        except OSError as error:  # the client has left, or no file handles are free
             self._refused(error, "")
             self._loop.remove_reader(self._listening)
-            self._loop.call_later(WAIT, self._await)
+            self._loop.call_later(ACCEPT_AGAIN, self._wait)
             return
         connection.setblocking(False)
-        # asyncio does so where it has made the socket itself: what is small is sent at once.
+        # asyncio sets this only on sockets that it has made itself.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(self.handshakes) >= MOST_HANDSHAKES:
             self._make_room()
-        task = self._loop.create_task(self._welcome(connection, host))
+        task = self._loop.create_task(self._shake_hands(connection, host))
         self.handshakes[task] = host
         task.add_done_callback(lambda task: self.handshakes.pop(task, None))
 
@@ -99,7 +103,7 @@ class Door:
             ConnectionAbortedError(f"more than {MOST_HANDSHAKES} handshakes at once"), most
         )
 
-    async def _welcome(self, connection: socket.socket, host: str) -> None:
+    async def _shake_hands(self, connection: socket.socket, host: str) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._protocol,
@@ -108,5 +112,5 @@ class Door:
                 ssl_handshake_timeout=self._seconds,
             )
         except OSError as error:
-            # Its traceback and asyncio's objects refer to each other, with 256 KiB of buffer.
+            # The traceback and asyncio's objects refer to each other, with 256 KiB of buffers.
             self._refused(error.with_traceback(None), host)

@@ -1,4 +1,4 @@
-"""Pictures of results beside their regret, one kind a file."""
+"""Pictures of results other than their regret."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedbandits.common import checks
-from fedbandits.common.figures import save_figure
+from fedbandits.common.files import save_figure
 from fedbandits.results.plots import figure_of
 
-from .agents import plot_agents
-from .arms import plot_arms
-from .disagreement import plot_disagreement
+from .agents import plot_agents, plot_arms, plot_disagreement
 from .network import plot_network, save_network
 from .pareto import plot_pareto
 
@@ -30,13 +28,13 @@ KINDS: dict[str, Callable[[Mapping[str, Result], Axes | None], Axes]] = {
 }
 
 WITHOUT_REGRET = ("network", "arms", "disagreement")
-"""Kinds that show what agents play: to them it is all the same what regret is against."""
+"""Kinds that show what agents play, and so do not depend on what regret is against."""
 
 
 def picture(
     kind: str, results: Mapping[str, Result], ax: Axes | None, path: str | Path | None
 ) -> Axes:
-    """A picture of a kind, written where a path is given; see `fb.plot`."""
+    """Draw a picture, and write it if a path is given; see `fb.plot`."""
     if kind not in KINDS:
         names = ["regret", *KINDS]
         raise ValueError(

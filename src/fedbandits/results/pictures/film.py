@@ -15,7 +15,7 @@ from fedbandits.common.files import atomic_write
 from fedbandits.results.plots import figure_of
 
 from .leaders import Leaders
-from .still import add_legend, drawn, show
+from .network import add_legend, drawn, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def _image(figure: Figure) -> Image:
 
 
 def _palette(colours: Sequence[str]) -> Image:
-    """The colours and greys, each in shades from itself to white."""
+    """Return the colours and greys, each in shades from itself to white."""
     from PIL import Image
 
     plain = np.array([[0, 0, 0], *(list(bytes.fromhex(c[1:])) for c in colours)], float)

@@ -11,7 +11,7 @@ import numpy as np
 from fedbandits import networks
 from fedbandits.results.plots import COLOURS
 
-from .given import one_of, snapshots_of
+from .agents import one_of, snapshots_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,7 +54,7 @@ class Leaders(NamedTuple):
     disagreement: npt.NDArray[np.float32]
 
     def shares(self, snapshot: int) -> list[tuple[str, str, float]]:
-        """Name, colour and share of agents of every coloured arm, and of the others together."""
+        """Return name, colour and share of agents of each coloured arm, and of the others."""
         counts = np.bincount(self.arm[snapshot], minlength=len(self.arm_names)) / self.arm.shape[1]
         own = [(self.arm_names[i], self.colours[i], float(counts[i])) for i in self.coloured]
         if len(own) == len(self.arm_names):
@@ -63,7 +63,7 @@ class Leaders(NamedTuple):
 
 
 def leaders(results: Mapping[str, Result]) -> Leaders:
-    """Those of run 0, of draw 0 where there are draws."""
+    """Return the leaders of run 0, and of draw 0 if there are draws."""
     name, result = one_of(results, "network")
     data = snapshots_of(name, result, "network")
     which = "run 0"
@@ -96,7 +96,7 @@ def leaders(results: Mapping[str, Result]) -> Leaders:
 
 
 def _network(result: Result) -> Network:
-    """What was simulated on; agents in rows where there was none."""
+    """Return the network; without one, agents stand in rows."""
     from fedbandits.results.bounds_table import network_of
 
     if result.gossip is None and result.config["network"] is None:

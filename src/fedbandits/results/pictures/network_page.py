@@ -29,7 +29,7 @@ _TEMPLATE = Path(__file__).with_name("network.html")
 
 
 def page(found: Leaders) -> str:
-    """The page, in HTML."""
+    """Return the page in HTML."""
     agents = found.arm.shape[1]
     if agents > MOST_AGENTS:
         raise ValueError(
@@ -69,7 +69,7 @@ def page(found: Leaders) -> str:
 
 
 def _fitted(where: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint16], float]:
-    """Places within a box, each side from 0 to 65535, y downwards; and its width over its height.
+    """Return places in a box with sides from 0 to 65535, y downwards, and its aspect ratio.
 
     A box is at most four times as wide as high, or as high as wide: a path would have no height.
     """
@@ -82,6 +82,6 @@ def _fitted(where: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.uint16], flo
 
 
 def _packed(array: npt.NDArray[Any]) -> str:
-    """An array in little-endian order, deflated, as text."""
+    """Return an array in little-endian order, deflated, as text."""
     plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return base64.b64encode(zlib.compress(plain)).decode()

@@ -18,7 +18,7 @@ MARKERS = "osD^vPX"
 
 
 def plot_pareto(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
-    """Regret at T over the bytes an agent sends in a round, a point for each result.
+    """Draw regret at T over the bytes that an agent sends in a round, a point per result.
 
     A line joins those that no other beats in both.
     """
@@ -51,7 +51,7 @@ def plot_pareto(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
 
 
 def _unbeaten(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those than which no other is smaller in both, by their first number.
+    """Return the points that no other point beats in both numbers, by their first number.
 
     Example:
         >>> _unbeaten([(3, 1), (0, 9), (2, 4), (2, 5), (4, 2)])
@@ -65,7 +65,7 @@ def _unbeaten(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _bytes_along_x(ax: Axes, sent: list[float]) -> None:
-    """A logarithmic axis that has a place for those who send nothing."""
+    """Make the x axis logarithmic, with a place for 0."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     some = [x for x in sent if x > 0]

@@ -1,0 +1,3 @@
+"""Fixtures of parts."""
+
+from tests.sections import made  # noqa: F401
