@@ -70,7 +70,7 @@ MUTANTS = [
         "FedExp3 remembers what it should forget",
         "known = (1.0 - 1.0 / self.memory) * known",
         "known = (1.0 + 1.0 / self.memory) * known",
-        "algorithms/test_memory.py algorithms/test_contract.py",
+        "algorithms",
     ),
     Mutant(
         "FedHedge keeps its own estimate and drops what it received",
