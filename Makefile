@@ -10,12 +10,16 @@ ifeq ($(shell grep -ls '"editable": *true' .venv/lib/python*/site-packages/fedba
 .PHONY: $(READY)
 endif
 
-.PHONY: reproduce test lint types unit quick wheel docs docs-check pages studies bench bench-compare constraints openapi-check clean
+.PHONY: reproduce test soak lint types unit deep bytecode quick build wheel docs docs-check pages studies bench bench-compare constraints openapi-check clean
 
 reproduce: $(READY)
 	$(BIN)/fedbandits reproduce --out out
 
-test: lint types unit wheel
+test: lint types unit build
+
+# What finds most in minutes is in `make test`; here is what takes longer: deep histories, chaos,
+# browsers, reports, kills, and the wheel in empty environments. Nothing is in both.
+soak: deep wheel
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -25,21 +29,37 @@ types: $(READY)
 	$(BIN)/mypy
 
 # Compiled programs and BLAS have threads of their own: two test processes fill two cores.
-unit: $(READY)
-	MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST := MPLBACKEND=agg $(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Without the slow tests and the docstrings' examples, in a minute. Compiling takes the most time, so
-# nothing is optimised.
-quick: $(READY)
-	MPLBACKEND=agg XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0" \
-		$(BIN)/python -m pytest tests -n 2 --dist loadfile -m "not slow"
+# XLA optimises nothing, and writes loops in its older and quicker way: compiling takes most of the time.
+QUICKLY := XLA_FLAGS="$(XLA_FLAGS) --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+unit: bytecode
+	$(QUICKLY) $(PYTEST) -m "not soak and not optimised"
+	$(PYTEST) $$(grep -rl --include='*.py' mark.optimised tests) -m "optimised and not soak"
+
+deep: bytecode
+	$(PYTEST) -m soak
+
+# Of the package alone, for hundreds of processes that tests start. Tests write modules of their own
+# and change them within a second, which Python does not notice where it has their bytecode.
+bytecode: $(READY)
+	$(BIN)/python -m compileall -q -j 2 src
+
+# Without the slow tests and the docstrings' examples, in a minute.
+quick: bytecode
+	$(QUICKLY) $(PYTEST) tests -m "not slow and not soak"
+
+# The wheel's content and size.
+build: $(READY)
+	rm -rf build/dist
+	$(BIN)/python -m build --wheel --outdir build/dist . > /dev/null
+	test $$(cat build/dist/*.whl | wc -c) -lt 1000000
 
 # The wheel as a stranger gets it: built, installed into empty environments, alone and for
 # simulations, and used from another folder. `python benchmarks/install.py` does so with every extra.
-wheel: $(READY)
-	rm -rf build/dist build/with_*
-	$(BIN)/python -m build --wheel --outdir build/dist . > /dev/null
-	test $$(cat build/dist/*.whl | wc -c) -lt 1000000
+wheel: build
+	rm -rf build/with_*
 	for extra in "" sim; do \
 		$(PYTHON) -m venv build/with_$$extra && \
 		build/with_$$extra/bin/python -m pip --disable-pip-version-check --quiet install \

@@ -13,10 +13,12 @@ from fedbandits.engine.devices import one_per_core
 from tests.accepted import held_to_the_schema
 from tests.salt import SALT, shift_every_seed
 
-# What commands compile and fetch is kept in folders of this test run's own, not in the user's.
-_folders = tempfile.TemporaryDirectory()
-os.environ["XDG_CACHE_HOME"] = f"{_folders.name}/caches"
-os.environ["XDG_DATA_HOME"] = f"{_folders.name}/data"
+# What tests compile and fetch is kept in folders of this test run's own, not in the user's. All
+# processes share them: a program is compiled once for all workers and the commands they start.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _folders = tempfile.TemporaryDirectory()
+    os.environ["XDG_CACHE_HOME"] = f"{_folders.name}/caches"
+    os.environ["XDG_DATA_HOME"] = f"{_folders.name}/data"
 
 settings.register_profile(
     "fedbandits",

@@ -134,7 +134,7 @@ def test_a_name_that_is_no_row_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         bench.main(["--only", "b"])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_real_row_in_quick_mode(tmp_path: Path) -> None:
     out = tmp_path / "table.json"
     assert bench.main(["--only", "small", "--quick", "--out", str(out)]) == 0
@@ -151,7 +151,7 @@ def test_a_real_row_in_quick_mode(tmp_path: Path) -> None:
     assert facts["memory_gib"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_first_result_of_a_process_is_split_into_its_parts() -> None:
     *_, first, second = startup.measures(quick=True)
     for measure in (first, second):
@@ -202,7 +202,7 @@ def test_every_row_has_a_name_of_its_own() -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_agents_in_several_processes_exchange(tmp_path: Path) -> None:
     out = tmp_path / "table.json"
     assert bench.main(["--only", "live/16 agents", "--quick", "--out", str(out)]) == 0

@@ -27,6 +27,7 @@ from fedbandits.live.operations.local_cluster import reserved_ports
 from tests.own_things import imported_for_a_while
 from tests.pages.source import PAGES as ALL_PAGES
 from tests.pages.source import blocks, name_of
+from tests.tiers import soak_but
 
 mpl.use("agg")
 
@@ -61,8 +62,16 @@ GIVEN = (
 """Numbers that were not measured: names, references, formulas, sizes and settings."""
 
 
+LONG = ("sweeps", "hostile", "pictures", "large", "data", "tuning")
+"""How-tos whose examples take more than two seconds."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    soak_but([page for page in WITH_PYTHON if page.stem not in LONG], WITH_PYTHON),
+    ids=name_of,
+)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     name = name_of(page)
@@ -144,7 +153,7 @@ def own_things_files(folder: Path) -> None:
         (folder / name).write_text(content, encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_own_things_are_run_as_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

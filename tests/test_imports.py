@@ -72,7 +72,7 @@ def test_sweeps_load_what_they_need_when_they_need_it() -> None:
     "statement",
     [
         "import fedbandits.engine.simulate",
-        "import fedbandits as fb; fb.simulate",
+        pytest.param("import fedbandits as fb; fb.simulate", marks=pytest.mark.soak),
     ],
 )
 def test_engine_needs_no_plotting_or_command_line(statement: str) -> None:
@@ -134,7 +134,7 @@ def test_public_names() -> None:
         fb.nonsense  # noqa: B018
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_second_command_compiles_nothing(tmp_path: Path) -> None:
     """Commands keep compiled programs, in the user's cache folder and nowhere else."""
     (tmp_path / "small.toml").write_text(

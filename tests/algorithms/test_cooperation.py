@@ -29,7 +29,7 @@ def same(engine: Trajectory, truth: Played) -> None:
     ("algorithm", "scales", "agents"),
     [
         (ALGORITHMS["FedFTRL"], (0.1, 0, 0.2, 0, 12), 1),
-        (ALGORITHMS["FedFTRL"], (0.1, 0, 0.2, 0, 12), 5),
+        pytest.param(ALGORITHMS["FedFTRL"], (0.1, 0, 0.2, 0, 12), 5, marks=pytest.mark.soak),
         (FarFedFTRL("published"), (4, 1, 8, 1, 12), 5),  # the same compiled program
     ],
 )
@@ -84,7 +84,7 @@ def test_missing_feedback_is_counted_as_it_is() -> None:
         np.testing.assert_array_equal(outstanding(np.arange(1, 30), d), np.cumsum(counts))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_delayed_ftrl_is_below_its_bound() -> None:
     """Coins of .1 and .9, one agent: a mean over 10 runs of expected regret.
 

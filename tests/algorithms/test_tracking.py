@@ -25,6 +25,7 @@ from fedbandits.tuning import knobs
 from tests.instances import ORACLE_SIZES, SMALL_CONFIG, connected_networks, random_losses
 from tests.oracles import paper as oracle
 from tests.pages.source import ROOT
+from tests.tiers import soak_but
 
 GRID = fb.gossip.max_degree(fb.networks.grid(2, 3))
 
@@ -47,7 +48,7 @@ def test_who_trusts_one_memory_plays_as_it() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("arms", [2, 5, 20])
+@pytest.mark.parametrize("arms", soak_but([5], [2, 5, 20]))
 def test_the_bytes_are_those_that_pages_name(arms: int) -> None:
     """5 K + 5 numbers where FedExp3 sends K: 5.25 times the bytes with 20 arms."""
     problem = fb.problems.activated_bernoulli(agents=6, arms=arms, horizon=5)

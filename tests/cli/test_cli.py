@@ -191,7 +191,10 @@ app(sys.argv[1:])
 @pytest.mark.skipif(os.name != "posix", reason="limits are POSIX")
 @pytest.mark.parametrize(
     ("command", "file"),
-    [("run", "small.nc"), ("reproduce", "figure1_left_fedexp3.nc")],
+    [
+        ("run", "small.nc"),
+        pytest.param("reproduce", "figure1_left_fedexp3.nc", marks=pytest.mark.soak),
+    ],
 )
 def test_a_file_without_room_ends_in_one_line(
     small: Path, tmp_path: Path, command: str, file: str

@@ -136,7 +136,7 @@ def test_another_setting_is_written_only_if_it_wins(tuned: tuple[Path, Result]) 
     )
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_files_own_setting_is_a_candidate_under_its_own_name(small: Path) -> None:
     """FedExp3's default learning rate is a schedule, and no constant of the grid is."""
     out = small.parent / "out"
@@ -277,7 +277,7 @@ def test_help_and_page_name_all_that_can_be_tuned() -> None:
     assert named == known
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_memory_is_tuned_with_a_range(small: Path) -> None:
     """The file has none: to remember forever is one more candidate."""
     out = small.parent / "out"

@@ -173,7 +173,7 @@ assert fb.load(result.save(folder / "later.nc")).dataset.identical(result.datase
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(os.name != "posix", reason="limits are POSIX")
 @pytest.mark.parametrize("limit", [512, 9000])
 def test_every_writer_reports_a_file_that_has_no_room(tmp_path: Path, limit: int) -> None:

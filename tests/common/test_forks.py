@@ -50,7 +50,7 @@ def test_a_process_forked_after_jax_started_is_refused(imported: str) -> None:
     assert "only in the children" in line
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_process_forked_before_jax_started_simulates() -> None:
     """The engine may be loaded: what counts is whether JAX was at work."""
     both = said("fb.simulate\nin_a_child(play)\nin_a_child(play)\nprint(play())\nin_a_child(play)")

@@ -29,8 +29,8 @@ GOSSIP = fb.gossip.max_degree(fb.networks.grid(3, 3))
     "algorithms",
     [
         [fb.FedExp3(rate, fb.schedules.power(rate / 10, 1 / 3)) for rate in (0.1, 0.7, 2.0)],
-        pytest.param([fb.FedHedge(rate) for rate in (0.1, 0.7)], marks=pytest.mark.slow),
-        pytest.param([fb.GossipUCB()], marks=pytest.mark.slow),
+        pytest.param([fb.FedHedge(rate) for rate in (0.1, 0.7)], marks=pytest.mark.soak),
+        pytest.param([fb.GossipUCB()], marks=pytest.mark.soak),
     ],
 )
 def test_each_is_what_simulate_gives(algorithms: list[AnyAlgorithm]) -> None:
@@ -76,7 +76,7 @@ def test_several_kinds_are_played_in_groups() -> None:
         np.testing.assert_allclose(result.dataset["regret"], alone.dataset["regret"], rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_accelerators_way_plays_the_same_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arms written out, coins as bytes, neighbours as shifts: all of it runs on a CPU too."""
     problem = fb.problems.bernoulli(np.linspace(0.1, 0.9, 3), 37, agents=17 * 19)

@@ -9,6 +9,7 @@ import fedbandits as fb
 from fedbandits.common.backend import playing_on
 from fedbandits.engine.chunk_sizes import Chunking, chunking
 from fedbandits.engine.recording.summing_kernel import worth_a_kernel
+from tests.tiers import soak_but
 
 
 def test_chunks_cover_the_horizon() -> None:
@@ -38,7 +39,7 @@ def test_a_million_agents_are_played_in_small_chunks() -> None:
 
 
 @pytest.mark.parametrize("agents", [10**6, 10**7])
-@pytest.mark.parametrize("arms", [9, 20, 32])
+@pytest.mark.parametrize("arms", soak_but([9, 20], [9, 20, 32]))
 def test_stretches_of_a_large_network_are_even_and_small_beside_its_state(
     agents: int, arms: int
 ) -> None:

@@ -21,6 +21,7 @@ from fedbandits.engine.preparation import precision
 from fedbandits.engine.trajectory import trajectory
 from tests.instances import connected_networks
 from tests.oracles.liars import mixed
+from tests.tiers import soak_but
 
 combine = jax.jit(mixing.Mixer.combine, static_argnums=1)
 
@@ -82,7 +83,9 @@ def test_the_sum_is_kept_along_a_run() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [fb.gossip.metropolis, fb.gossip.random_edge])
+@pytest.mark.parametrize(
+    "rule", soak_but([fb.gossip.metropolis], [fb.gossip.metropolis, fb.gossip.random_edge])
+)
 def test_no_limit_is_the_average_bit_for_bit(
     rule: Callable[[fb.Network], fb.Gossip],
 ) -> None:
@@ -107,7 +110,7 @@ def test_a_random_edge_is_clipped_too() -> None:
     np.testing.assert_array_equal(found, [[[0.5, 9.5, 10.5], [0.0, 10.25, 10.25]]])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_sweep_over_limits_compiles_once() -> None:
     problem = fb.problems.bernoulli([0.2, 0.8, 0.5], horizon=37, agents=7)
     plain = fb.gossip.max_degree(fb.networks.ring(7))

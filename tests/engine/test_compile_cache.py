@@ -151,7 +151,7 @@ def test_a_second_process_compiles_nothing_and_finds_the_same(tmp_path: Path) ->
     assert simulated(tmp_path) == (0, first)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_switched_off_nothing_is_written(tmp_path: Path) -> None:
     simulated(tmp_path, **{SWITCH: "off"})
     assert not list(tmp_path.iterdir())

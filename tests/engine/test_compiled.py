@@ -49,6 +49,7 @@ def test_sums_are_not_left_to_a_library(monkeypatch: pytest.MonkeyPatch) -> None
     assert "__ynn_fusion" in _text(compiled(summed, ("times",), "x", large=False))
 
 
+@pytest.mark.optimised
 @pytest.mark.slow
 def test_large_states_are_compiled_so(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []

@@ -46,7 +46,7 @@ def test_the_key_of_a_round_is_hashed_once_and_not_for_each_number_drawn_from_it
     assert sum(kind.startswith("u32[50]") for kind in made) == 2, made  # its two words
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_first_simulation_compiles_two_programs() -> None:
     """Each costs its own time: small steps on the way are NumPy's."""
     code = (

@@ -93,7 +93,7 @@ def run_with(devices: int, code: str, *arguments: str, flags: str = "") -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_four_devices_play_as_one() -> None:
     assert run_with(4, ON_FOUR_DEVICES, flags=PLAIN) == "all the same"
 
@@ -118,7 +118,7 @@ for used in (None, *(number for number in (1, 2) if number < len(jax.devices()))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_same_bits_on_as_many_devices_however_many_there_are(tmp_path: Path) -> None:
     found: dict[int, list[fb.Result]] = {}
     for available in (1, 2, 4):
@@ -159,7 +159,7 @@ print("all the same")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_in_float64_any_number_of_devices_plays_the_same_arms() -> None:
     assert run_with(4, ODD_AND_EVEN, flags=PLAIN) == "all the same"
 
@@ -184,6 +184,19 @@ def test_a_device_may_be_named() -> None:
     last = jax.devices()[-1]
     named = fb.simulate(PROBLEM, fb.Exp3(), runs=2, devices=[last])
     assert named.dataset.identical(fb.simulate(PROBLEM, fb.Exp3(), runs=2, devices=1).dataset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [1, len(jax.devices("cpu"))])
+def test_all_devices_of_this_process_play_as_one(runs: int) -> None:
+    """Spread by agents or by runs."""
+    gossip = fb.gossip.metropolis(fb.networks.grid(2, 3))
+    one, all_ = (
+        fb.simulate(PROBLEM, fb.FedExp3(), gossip, runs, dtype="float64", devices=count).dataset
+        for count in (1, len(jax.devices()))
+    )
+    np.testing.assert_array_equal(all_["arm_frequency"], one["arm_frequency"])
+    np.testing.assert_allclose(all_["regret"], one["regret"], rtol=0, atol=1e-9)
 
 
 def test_devices_that_divide_nothing_are_left_idle() -> None:

@@ -26,6 +26,7 @@ from fedbandits.engine.recording import summing_kernel, summing_up
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
 from tests.engine.simulations import prepare
+from tests.tiers import soak_but
 
 ARMS = 5
 FUSED = {
@@ -96,7 +97,7 @@ NETWORKS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("runs", soak_but([3], [1, 3]))
 def test_kernels_play_the_same_arms(
     network: fb.Network, runs: int, request: pytest.FixtureRequest
 ) -> None:
@@ -108,7 +109,7 @@ def test_kernels_play_the_same_arms(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(FUSED))
+@pytest.mark.parametrize("name", soak_but(["FedExp3", "GossipUCB"], sorted(FUSED)))
 def test_kernels_follow_the_algorithms_own_lines(name: str, request: pytest.FixtureRequest) -> None:
     kind: Any = fb.algorithms.REGISTRY[name]
     network = fb.networks.grid(17, 17)
@@ -186,7 +187,7 @@ DRAWN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", DRAWN.values(), ids=DRAWN)
+@pytest.mark.parametrize("problem", soak_but(["activated"], DRAWN))
 def test_losses_of_every_kind_that_can_be_had_alone_are_drawn(
     problem: fb.Problem, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -20,7 +20,7 @@ from tests.instances import SMALL_CONFIG
 GOSSIP = fb.gossip.max_degree(fb.networks.grid(6, 6))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("algorithm", [fb.FedExp3(), fb.GossipUCB()], ids=["FedExp3", "GossipUCB"])
 def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> None:
     """Over the paper's longest horizon, with the same losses and uniforms.
@@ -39,7 +39,7 @@ def test_float32_regret_is_float64s_but_for_chance(algorithm: AnyAlgorithm) -> N
         assert abs(apart.mean()) < 6 * apart.std(ddof=1) / np.sqrt(60) + 1e-3, name
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_more_runs_do_not_change_earlier_ones_in_float64() -> None:
     """The arms are equal; expected regret differs by rounding alone.
 

@@ -81,7 +81,7 @@ class Failing:
         return np.random.default_rng(t).uniform(size=(6, 3))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_resumed_is_bit_identical(tmp_path: Path) -> None:
     def play(losses: Failing, record: Any = "agents") -> fb.Result:
         made = fb.problems.from_function(losses, agents=6, arms=3, horizon=1200, host=True)
@@ -110,7 +110,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert loaded.dataset["leading_arm"].dtype == np.uint8
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_with_draws_every_draw_has_its_own(tmp_path: Path) -> None:
     problem = fb.problems.activated_bernoulli(agents=6, arms=3, horizon=40)
     told: dict[str, Any] = {"runs": 2, "seed": 3, "record": "agents"}
@@ -121,7 +121,7 @@ def test_with_draws_every_draw_has_its_own(tmp_path: Path) -> None:
         assert both.dataset[name].isel(draw=0, drop=True).identical(alone.dataset[name])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_several_algorithms_have_one_each() -> None:
     rates = [fb.FedExp3(0.1), fb.FedExp3(0.5)]
     each = simulate_each(PROBLEM, rates, GOSSIP, runs=2, seed=8, dtype="float64", record="agents")

@@ -14,6 +14,7 @@ from fedbandits.engine.recording.summing_up import Plays, Summary, sum_up
 from fedbandits.engine.stages.stages import Stages
 from fedbandits.results.record import AgentTotals
 from fedbandits.simulation.liars import Liars
+from tests.tiers import soak_but
 
 
 def plays(rounds: int, agents: int, arms: int) -> Plays:
@@ -49,7 +50,9 @@ def summed(
 
 
 @pytest.mark.parametrize("agents", [7, 128, 300])
-@pytest.mark.parametrize(("rounds", "arms"), [(1, 1), (3, 5), (3, 20), (16, 32)])
+@pytest.mark.parametrize(
+    ("rounds", "arms"), soak_but([(1, 1), (3, 5)], [(1, 1), (3, 5), (3, 20), (16, 32)])
+)
 def test_one_pass_finds_the_same(
     agents: int, rounds: int, arms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +89,7 @@ def test_where_triton_refuses_there_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     assert summing_kernel.worth_a_kernel((4, 1, 10**6), 20)
 
 
+@pytest.mark.soak
 def test_liars_are_summed_up_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their arms and losses count in no curve, and their totals stay their own."""
     found = plays(3, 40, 5)

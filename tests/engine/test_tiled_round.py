@@ -34,6 +34,7 @@ from fedbandits.engine.stages import round as rounds
 from fedbandits.engine.stages.pending_messages import relay
 from fedbandits.problems.coins import Bernoulli
 from tests.engine.simulations import prepare, simulate_each
+from tests.tiers import soak_but
 
 ARMS, AGENTS = 5, 299
 GRID = fb.gossip.max_degree(fb.networks.grid(23, 13))
@@ -209,9 +210,10 @@ def _in_tiles(game: Group, tile: int) -> Any:
     return partial(jax.jit(play), (game.algorithm, game.stages, game.problem))
 
 
+@pytest.mark.optimised
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiled")
-@pytest.mark.parametrize("gossip", [GRID, NEARBY], ids=["windows", "rows"])
+@pytest.mark.parametrize("gossip", soak_but(["windows"], {"windows": GRID, "rows": NEARBY}))
 @pytest.mark.parametrize("rates", [[0.1], [0.1, 0.3]])
 def test_a_simulation_is_the_same(
     rates: list[float], gossip: fb.Gossip, monkeypatch: pytest.MonkeyPatch
@@ -241,7 +243,7 @@ def test_a_simulation_is_the_same(
             np.testing.assert_allclose(tiled[name], values, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.usefixtures("tiled")
 def test_float32_is_float64_but_for_chance() -> None:
     """With the same losses and uniforms.

@@ -177,6 +177,7 @@ def test_an_adversary_sees_all_and_so_joins_agents_who_never_meet() -> None:
 # Nothing is forgotten.
 
 
+@pytest.mark.optimised
 @slow
 @pytest.mark.parametrize("batched", [False, True])
 def test_resumed_is_bit_identical(
@@ -225,6 +226,7 @@ def test_algorithms_played_together_are_as_alone() -> None:
         np.testing.assert_allclose(together.dataset["regret"], alone.dataset["regret"], atol=1e-9)
 
 
+@pytest.mark.soak
 @slow
 def test_draws_played_together_are_as_alone() -> None:
     problems = [CROWDED.redraw(seed) for seed in (5, 6)]

@@ -69,7 +69,7 @@ def test_never_worse_than_the_simple_rules(data: Any) -> None:
     check_valid(gossip.fastest(data.draw(connected_networks(data.draw(st.integers(1, 9))))))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_cutting_planes_reach_the_semidefinite_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a graph without symmetries, so that no other processor takes other steps."""
     network = networks.random_geometric(30, 0.35, seed=1)
@@ -84,7 +84,7 @@ def test_cutting_planes_reach_the_semidefinite_optimum(monkeypatch: pytest.Monke
     assert gossip.metropolis(network).gap < by_steps.gap < by_cuts.gap
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_above_the_cutting_plane_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fastest, "CUT_EDGES", 1_000)
     network = networks.random_geometric(600, 0.075, seed=0)  # sparse eigensolver too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 from collections import Counter
@@ -22,22 +23,23 @@ from fedbandits.live.protocol.ledger import AgentLedger
 from fedbandits.live.protocol.messages import Message, ReportMessage
 from fedbandits.live.rehearsal.virtual_clock import run_virtual
 from tests.salt import SALT
+from tests.tiers import soak_but
 
 from .histories import ARMS, play_history
 from .lying_histories import ATTACKS, LyingHistory
 
-SHARES = 8
-HISTORIES = int(os.environ.get("HISTORIES", "2000"))
-"""Number of histories; 100,000 take an hour."""
+SHARE = 250
+SHARES = math.ceil(int(os.environ.get("HISTORIES", "2000")) / SHARE)
+"""How many times 250 histories `make soak` plays; HISTORIES=100000 takes an hour."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", soak_but([0], range(SHARES)))
 def test_nothing_is_lost(share: int) -> None:
     happened: Counter[str] = Counter()
-    for seed in range(share, HISTORIES, SHARES):
+    for seed in range(share * SHARE, (share + 1) * SHARE):
         happened.update(play_history(seed + SALT * 10**7))
-    assert happened["rest"] == len(range(share, HISTORIES, SHARES))
+    assert happened["rest"] == SHARE
     assert all(happened[what] > 0 for what in ("crash", "lose_disk", "leave", "change_members"))
 
 
@@ -131,7 +133,11 @@ def never_update_maxima(patch: pytest.MonkeyPatch) -> None:
     [
         (count_repeated_messages, "at most one is under way"),
         (answer_before_the_commit, "an acknowledged|knows no ticket"),
-        (send_before_the_commit, "at most one is under way|did not flow in"),
+        pytest.param(
+            send_before_the_commit,
+            "at most one is under way|did not flow in",
+            marks=pytest.mark.soak,  # hundreds of histories pass before one shows it
+        ),
         (
             drop_the_incarnation,
             "was lost on the way|still apart|different ledgers|at most one is|flow in",
@@ -155,7 +161,9 @@ EVENTS = int(os.environ.get("LYING_EVENTS", "3000"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("network", [None, fb.networks.path(5)], ids=["random", "path"])
+@pytest.mark.parametrize(
+    "network", soak_but(["path"], {"random": None, "path": fb.networks.path(5)})
+)
 def test_the_removal_of_a_lying_member_undoes_its_lies(
     network: fb.Network | None, attack: str
 ) -> None:

@@ -127,7 +127,7 @@ def check_inputs(state: StateRecord, lines: list[str]) -> None:
     np.testing.assert_allclose(np.frombuffer(state.inputs["z"]), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_killed_with_one_caller(tmp_path: Path) -> None:
     """After every kill the agent equals one that was never killed."""
     path, luck = tmp_path / "shop3.db", random.Random(1)

@@ -394,7 +394,9 @@ def arrivals(gossip: fb.Gossip, horizon: int, seed: int) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [fb.FedExp3(0.3, 0.1), fb.GossipUCB()])
+@pytest.mark.parametrize(
+    "algorithm", [fb.FedExp3(0.3, 0.1), pytest.param(fb.GossipUCB(), marks=pytest.mark.soak)]
+)
 def test_flow_is_the_live_protocol_on_the_same_losses(
     algorithm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

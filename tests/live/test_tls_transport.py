@@ -220,7 +220,7 @@ async def test_a_link_ends_with_its_certificate_and_comes_back_with_a_new_one(
     assert b._links["c"] is link
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @on_path
 async def test_links_end_with_the_certificate_of_the_authority(path: Path3) -> None:
     authority = certificates.make_authority(days=SHORT)
@@ -235,7 +235,7 @@ async def test_links_end_with_the_certificate_of_the_authority(path: Path3) -> N
     assert sum(each.counts["expired"] for each in path.transports.values()) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @on_path
 async def test_a_refused_member_learns_why_and_waits_longer(path: Path3) -> None:
     """With TLS 1.3, b takes a link that a refuses for an open one."""

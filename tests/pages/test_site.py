@@ -66,7 +66,7 @@ class Found(HTMLParser):
             self.loads.append(values["href"])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_site_is_whole(site: Path) -> None:
     pages = {page: Found(page) for page in pages_of(site)}
     assert len(pages) > 40
@@ -83,7 +83,7 @@ def test_the_site_is_whole(site: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_every_public_name_is_described(site: Path) -> None:
     described = {name for page in site.glob("reference/*.html") for name in Found(page).names}
     missing = [
@@ -114,14 +114,14 @@ def test_names_are_found() -> None:
     assert not any(name.endswith(".problems") for name in homes("fedbandits"))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not CHROMIUM, reason="no chromium or google-chrome installed")
 def test_the_site_looks_right(site: Path) -> None:
     """Every page, on a phone and a desktop, light and dark, and the search."""
     assert look(site) == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not CHROMIUM, reason="no chromium or google-chrome installed")
 def test_what_is_wrong_is_seen(tmp_path: Path) -> None:
     outside = "http://127.0.0.1:9/font.css"

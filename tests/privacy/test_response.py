@@ -156,7 +156,7 @@ def test_expected_regret_on_bits_is_that_on_losses_divided_by_c() -> None:
     assert privacy.cost == pytest.approx((e + 1) / (e - 1), rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_regret_is_below_c_times_the_bound() -> None:
     """Null: the expected regret is at most c times Theorem 3's bound; five standard errors."""
     problem = fb.problems.bernoulli([0.3, 0.7], horizon=2000, agents=2)

@@ -100,7 +100,7 @@ def test_a_curve_for_each_epsilon_has_one_title(blurred: fb.Result) -> None:
     assert "ε per round for the losses of one agent (event level); arms are public" in title
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_batches_draws_and_checkpoints_are_what_single_runs_are(tmp_path: Path) -> None:
     """In float64 the same arms: what is rounded otherwise is 1e-13 and flips none of these."""
     settings: dict[str, Any] = {"runs": 2, "seed": 5, "dtype": "float64", "privacy": ONE}
@@ -227,7 +227,7 @@ def test_run_says_it_and_a_sweep_over_epsilon_compiles_once(tmp_path: Path) -> N
     assert estimated.exit_code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_tuning_is_of_the_blurred_losses(tmp_path: Path) -> None:
     path, counts, tried = written(tmp_path), [], []
     for epsilon in ("1", "0.5"):

@@ -40,7 +40,7 @@ def by_genre(model: dict[str, Any], name: str) -> npt.NDArray[np.float64]:
     return np.array([genre[name] for genre in model["genres"].values()])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_stand_in_has_the_papers_sizes(full: RatingSequences, model: dict[str, Any]) -> None:
     assert (full.agents, full.arms, full.horizon) == (3364, 20, 12_800)
     assert full.arm_names == tuple(model["genres"]) == tuple(sorted(model["genres"]))

@@ -85,6 +85,7 @@ def calm(tab: Tab) -> None:
     wait(tab, "document.getElementById('play')?.textContent == 'Play again'")
 
 
+@pytest.mark.soak
 @needs_chromium
 def test_every_picture_of_3364_agents_is_light_and_opens_fast(
     large: fb.Result, browser: Browser, tmp_path: Path
@@ -102,6 +103,7 @@ def test_every_picture_of_3364_agents_is_light_and_opens_fast(
             assert min(seconds_to_open(browser, path) for _ in range(3)) < SECONDS, path.name
 
 
+@pytest.mark.soak
 def test_a_gif_of_3364_agents_is_light(
     large: fb.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def result() -> fb.Result:
     return fb.simulate(PROBLEM, fb.FedExp3(0.3), GOSSIP, runs=3)
 
 
+@pytest.mark.soak
 @slow
 def test_the_table_says_on_which_losses(result: fb.Result, tmp_path: Path) -> None:
     assert result.watched
@@ -128,6 +129,7 @@ def test_over_draws_of_the_losses_inside(tmp_path: Path) -> None:
         fb.simulate(fixed, fb.Exp3(), runs=2, draws=2)
 
 
+@pytest.mark.soak
 @slow
 def test_rates_are_tuned_on_it() -> None:
     rates = [fb.FedExp3(0.1), fb.FedExp3(0.4)]

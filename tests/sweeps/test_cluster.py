@@ -76,7 +76,7 @@ def test_a_worker_killed_in_mid_sweep(
     assert cells(tmp_path) == undisturbed
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_scheduler_killed_and_restarted(
     plan: Plan,
     undisturbed: dict[str, bytes],

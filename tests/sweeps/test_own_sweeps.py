@@ -58,7 +58,7 @@ def test_who_lists_and_draws_imports_nothing(folder: Path, monkeypatch: pytest.M
         assert "leaders" not in sys.modules
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_several_processes(folder: Path) -> None:
     plan = make_plan(folder / "own.toml", [*SWEPT, "seed=[0, 1]"])
     alone = run_sweep(plan, folder / "alone", COMMAND)
@@ -113,7 +113,7 @@ def test_results_import_nothing(folder: Path) -> None:
     assert (drawn.exit_code, listed.exit_code) == (0, 0), drawn.output + listed.output
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_workers_import_own_things(
     folder: Path, machines: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ def test_other_horizons_and_runs_are_joined(tmp_path: Path) -> None:
         np.testing.assert_array_equal(final, ends)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> None:
     text = SMALL_CONFIG.replace("agents = 4", "agents = [4, 6]").replace(
         "cols = 2", "cols = [2, 3]"
@@ -165,7 +165,7 @@ def test_what_is_kept_for_each_agent_needs_the_same_agents(tmp_path: Path) -> No
     assert data["cols"].dims == ("agents",)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_agents_and_arms_with_names(tmp_path: Path) -> None:
     rows = [f"{t},{v},{i},0.5" for t in (1, 2) for v in ("ä", "b") for i in "xy"]
     (tmp_path / "losses.csv").write_text("\n".join(["time,agent,arm,loss", *rows]))
@@ -185,7 +185,7 @@ def test_nothing_is_done(tmp_path: Path) -> None:
         fb.load_experiment(out)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_cells_with_snapshots(tmp_path: Path) -> None:
     out = play(tmp_path, RATES, "record=agents")
     data = fb.load_experiment(out)

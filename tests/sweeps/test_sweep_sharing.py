@@ -179,7 +179,7 @@ def test_who_sends_batches_away_in_the_same_instant_is_seen(
             run_sweep(plan, folder, COMMAND)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_two_processes_play_each_batch_once(plan: Plan, tmp_path: Path) -> None:
     both = [
         subprocess.Popen([sys.executable, "-c", TOGETHER, plan.source, tmp_path, str(me)])
@@ -349,7 +349,7 @@ def test_what_was_filled_is_told_once_whatever_the_jobs(
     assert "missing" not in capfd.readouterr().err  # of the processes that play
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_ctrl_c_ends_all_jobs_and_they_go_on(
     plan: Plan, whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,7 @@ def test_a_run_stays_below_the_upper_bound() -> None:
     assert 0 < worst < bounds.upper_bound(gossip, arms=2, horizon=horizon)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_fedhedge_stays_below_its_bound() -> None:
     """Eight other seeds gave 390 to 394; the bound is 1402."""
     gossip = fb.gossip.max_degree(fb.networks.path(9))

@@ -19,6 +19,7 @@ from fedbandits.algorithms.exponential_weights import (
 from fedbandits.arrays import sample
 from fedbandits.engine.trajectory import trajectory
 from fedbandits.schedules import constant
+from tests.tiers import soak_but
 
 Float = np.ndarray[Any, Any]
 
@@ -107,8 +108,13 @@ def test_the_softmax_map_is_eta_lipschitz(z: Float, other: Float, eta: float) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "arms", "horizon", "c"),
-    [(fb.networks.path(9), 4, 200, 0.5), (fb.networks.grid(6, 6), 20, 1000, 0.01)],
-    ids=["path", "the paper's instance"],
+    soak_but(
+        ["path"],
+        {
+            "path": (fb.networks.path(9), 4, 200, 0.5),
+            "the paper's instance": (fb.networks.grid(6, 6), 20, 1000, 0.01),
+        },
+    ),
 )
 def test_disagreement_stays_below_both_bounds(
     network: fb.Network, arms: int, horizon: int, c: float

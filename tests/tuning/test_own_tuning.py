@@ -11,7 +11,7 @@ from fedbandits.tuning.files import request
 from tests.own_things import own_folder
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_an_own_algorithm_is_tuned(tmp_path: Path) -> None:
     with own_folder(tmp_path) as folder:
         tuned = request(folder / "own.toml", out=folder / "out").tune(budget=3, runs=2)

@@ -14,7 +14,7 @@ from tests.chromium import needs_chromium
 from tests.live.dashboard.conftest import PATIENCE, Open
 from tests.live.dashboard.standin import Service, federation, plain, serve, status
 
-pytestmark = [needs_chromium, pytest.mark.slow]
+pytestmark = [needs_chromium, pytest.mark.soak]
 
 CONTRASTS = """() => {
   const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });

@@ -27,6 +27,7 @@ def fact(label: str) -> str:
     return f"#agent-facts div:has(dt:text-is('{label}')) dd"
 
 
+@pytest.mark.soak
 def test_an_apprentice_without_links(visit: Open) -> None:
     lost = neighbour(None, no_link="it closed the link")
     one = status(baseline="tea", disagreement=3e-17, neighbours={"north": lost})
@@ -79,6 +80,7 @@ LOSSES = MeanLosses(
 )
 
 
+@pytest.mark.soak
 def test_mean_losses_by_arm_and_window(visit: Open, service: Service) -> None:
     page = visit(service.link, width=390).page
     expect(page.locator("#agent-name")).to_have_text("centre")
@@ -104,6 +106,7 @@ def test_mean_losses_by_arm_and_window(visit: Open, service: Service) -> None:
     expect(page.locator("#losses-note")).to_contain_text("This apprentice plays tea each time")
 
 
+@pytest.mark.soak
 def test_it_follows_events(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#recommended")).to_have_text("cocoa")
@@ -126,6 +129,7 @@ def test_it_follows_events(visit: Open, service: Service) -> None:
     assert page.evaluate("document.querySelectorAll('#neighbourhood .node').length") == 3
 
 
+@pytest.mark.soak
 def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
     service.broken_up = True
     service.event = status("Ж 茶" * 30)  # some letters are cut in two
@@ -135,6 +139,7 @@ def test_events_may_come_in_pieces(visit: Open, service: Service) -> None:
     assert shown.complaints == []
 
 
+@pytest.mark.soak
 def test_choices_per_second_and_colours_of_the_heat_map(visit: Open, service: Service) -> None:
     seconds, only = itertools.count(4, 4), (0.0, 0.0, 1.0)
     service.event = lambda: status(
@@ -151,6 +156,7 @@ def test_choices_per_second_and_colours_of_the_heat_map(visit: Open, service: Se
     assert bright == [0xFD, 0xE7, 0x25, 255]
 
 
+@pytest.mark.soak
 def test_links_differ_by_more_than_colour(visit: Open, service: Service) -> None:
     service.event = msgspec.structs.replace(
         status(), neighbours=status().neighbours | {"far": neighbour(None)}
@@ -168,6 +174,7 @@ def test_links_differ_by_more_than_colour(visit: Open, service: Service) -> None
     assert len(set(styles.values())) == 4
 
 
+@pytest.mark.soak
 def test_the_heat_map_is_read_by_mouse_and_by_keys(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#recommended")).to_have_text("cocoa")
@@ -190,6 +197,7 @@ def test_the_heat_map_is_read_by_mouse_and_by_keys(visit: Open, service: Service
     expect(page.locator("#arms tr").nth(2)).to_have_text("3cocoa0.625–")
 
 
+@pytest.mark.soak
 def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#disagreement .readout")).to_have_text("0.375 now")
@@ -204,6 +212,7 @@ def test_curves_are_read_by_keys(visit: Open, service: Service) -> None:
     expect(page.locator("#disagreement .readout")).to_have_attribute("aria-live", "off")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("days", "says", "kind"),
     [
@@ -224,6 +233,7 @@ def test_a_certificate_that_expires(
     expect(line).to_have_text(re.compile("the authority's certificate expire", re.IGNORECASE))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("period", "state"), [(0.5, "silent"), (5.0, "heard"), (4.0, "silent")])
 def test_links_are_silent_after_twenty_gossip_periods(
     visit: Open, service: Service, period: float, state: str
@@ -235,6 +245,7 @@ def test_links_are_silent_after_twenty_gossip_periods(
     expect(row).to_contain_text("south")
 
 
+@pytest.mark.soak
 def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#agent-name")).to_have_text("centre")
@@ -249,6 +260,7 @@ def test_the_token_leaves_the_address_and_stays_in_the_tab(visit: Open, service:
     expect(page.locator("#agent-name")).to_have_text("centre")
 
 
+@pytest.mark.soak
 def test_the_page_asks_for_a_token(visit: Open, service: Service) -> None:
     shown = visit(service.address)
     page = shown.page
@@ -300,6 +312,7 @@ def test_a_lost_connection_comes_back(visit: Open, service: Service) -> None:
     expect(page).to_have_title("centre · fedbandits")
 
 
+@pytest.mark.soak
 def test_a_hung_agent_is_reported(visit: Open, service: Service) -> None:
     page = visit(service.link).page
     expect(page.locator("#agent-name")).to_have_text("centre")
@@ -309,6 +322,7 @@ def test_a_hung_agent_is_reported(visit: Open, service: Service) -> None:
     expect(page.locator("#connection")).to_have_attribute("data-state", "connected")
 
 
+@pytest.mark.soak
 def test_events_that_cannot_be_shown_are_no_lost_connection(visit: Open, service: Service) -> None:
     shown = visit(service.link)
     words = shown.page.locator("#connection-text")
@@ -320,6 +334,7 @@ def test_events_that_cannot_be_shown_are_no_lost_connection(visit: Open, service
     expect(words).to_contain_text("Connected since")
 
 
+@pytest.mark.soak
 def test_pauses_between_attempts_grow(visit: Open, service: Service) -> None:
     shown = visit(service.link)
     expect(shown.page.locator("#agent-name")).to_have_text("centre")
@@ -329,6 +344,7 @@ def test_pauses_between_attempts_grow(visit: Open, service: Service) -> None:
     assert 2 <= len(shown.asked) <= 4
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "name", ["<img src=x onerror=hit=1>", "__proto__", "a" * 200, "Ж 茶 \u202e☕"]
 )

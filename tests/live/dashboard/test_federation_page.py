@@ -50,6 +50,7 @@ def test_it_shows_all_agents(visit: Open) -> None:
         assert {url.startswith(service.address) for url in shown.asked} == {True}
 
 
+@pytest.mark.soak
 def test_an_arm_keeps_its_colour(visit: Open) -> None:
     """The colour depends on the number of the arm, not on the order in which arms lead."""
     event = federation(2, 2, arms=5, leading=3)
@@ -64,6 +65,7 @@ def test_an_arm_keeps_its_colour(visit: Open) -> None:
         expect(legend).to_contain_text("?leading arm not known here")
 
 
+@pytest.mark.soak
 def test_agreement_is_shown(visit: Open) -> None:
     event = federation(2, 2, arms=3)
     event["agents"] |= {"site-03": event["agents"]["site-00"]}
@@ -74,6 +76,7 @@ def test_agreement_is_shown(visit: Open) -> None:
         expect(page.locator("#federation-leads")).to_have_text("No agent can be reached")
 
 
+@pytest.mark.soak
 def test_an_agent_is_chosen_by_a_click_and_by_keys(visit: Open) -> None:
     event = federation(3, 3, arms=5, leading=2)
     with serve(event) as service:
@@ -105,6 +108,7 @@ def test_an_agent_is_chosen_by_a_click_and_by_keys(visit: Open) -> None:
         expect(name).to_have_text("site-01")
 
 
+@pytest.mark.soak
 def test_focus_stays_while_events_come(visit: Open) -> None:
     event = federation(3, 3, arms=5)
     with serve(event) as service:
@@ -117,6 +121,7 @@ def test_focus_stays_while_events_come(visit: Open) -> None:
         expect(page.locator("#federation-graph .node").nth(2)).to_be_focused()
 
 
+@pytest.mark.soak
 def test_names_are_text(visit: Open) -> None:
     bad = "<img src=x onerror=hit=1>"
     names = [bad, "__proto__", "constructor"]
@@ -171,6 +176,7 @@ def crossings(ends: list[list[float]]) -> int:
     return sum(parts(a, b) and parts(b, a) for i, a in enumerate(ends) for b in ends[:i])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize(
     ("event", "planar"),
@@ -221,6 +227,7 @@ def test_100_agents_and_50_arms_stay_readable(
         assert shown.complaints == []
 
 
+@pytest.mark.soak
 def test_layouts_are_the_same_level_and_begin_at_the_top_left(visit: Open) -> None:
     with serve(federation(4, 4, arms=3)) as service:
         drawn = []
@@ -235,6 +242,7 @@ def test_layouts_are_the_same_level_and_begin_at_the_top_left(visit: Open) -> No
         assert first[1] < last[1]
 
 
+@pytest.mark.soak
 def test_a_name_of_usual_length_is_whole_on_a_phone(visit: Open) -> None:
     event = federation(2, 2, arms=3)
     named = {"stockholm": event["agents"]["site-00"]} | event["agents"]
@@ -261,6 +269,7 @@ def hidden(page: Page) -> Any:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (390, 844), (844, 390)])
 def test_a_touch_reaches_every_agent(visit: Open, width: int, height: int) -> None:
     """A scrolling region inside the page would show no scrollbar on a phone."""
@@ -274,6 +283,7 @@ def test_a_touch_reaches_every_agent(visit: Open, width: int, height: int) -> No
         assert shown.width == width
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("width", [360, 1200])
 def test_arrow_keys_show_the_agent_that_has_the_focus(visit: Open, width: int) -> None:
     """Also upwards, where the headings of the columns stay in view."""

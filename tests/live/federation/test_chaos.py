@@ -83,18 +83,19 @@ class Application:
 
 
 @pytest.mark.slow
-def test_chaos(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [10.0, pytest.param(SECONDS, marks=pytest.mark.soak)])
+def test_chaos(tmp_path: Path, seconds: float) -> None:
     source = tmp_path / "federation.toml"
     source.write_text(FILE)
     federation = Federation.read(source)
-    sys.stdout.write(f"again by SALT={SALT} CHAOS={SECONDS:g}\n")
+    sys.stdout.write(f"again by SALT={SALT} CHAOS={seconds:g}\n")
     with Forwarders() as forwarders:
         links = Links(forwarders, [(u, v) for u, v, _ in federation.edges()])
         with running(federation, source, tmp_path, lambda: links.lead(tmp_path)) as members:
             applications = [Application(members, v, i) for i, v in enumerate(sorted(members))]
             chaos = Chaos(members, links, tmp_path, SALT)
             try:
-                chaos.rage(SECONDS)
+                chaos.rage(seconds)
                 for member in members.values():
                     wait_for(member)
             finally:

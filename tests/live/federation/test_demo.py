@@ -98,7 +98,7 @@ def test_edges_rehearse_what_is_simulated() -> None:
     np.testing.assert_array_equal(run.play().action, simulated.action[:, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_sixteen_edges_replay_their_traffic(tmp_path: Path) -> None:
     """Every process observes the misses of its own edge and no others."""
     assert PROBLEM.agent_names is not None

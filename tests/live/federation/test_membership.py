@@ -121,7 +121,7 @@ def of_other_files(status: dict[str, Any], name: str) -> int:
     return int(status["neighbours"][name]["reasons"].get("file", 0))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_one_joins_and_one_leaves(tmp_path: Path) -> None:
     order = ["north", "east", "south", "west", "centre"]
     random.Random(SALT).shuffle(order)

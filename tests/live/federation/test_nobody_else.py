@@ -29,6 +29,7 @@ from fedbandits.live.operations.site import read_site
 from fedbandits.live.protocol.messages import FlowMessage, encode, game_hash
 from fedbandits.live.transport.link import MOST_TAKEN
 from tests.live.links import handshake
+from tests.tiers import soak_but
 
 from .processes import ask, running, wait_for
 from .rogue import Rogue
@@ -205,7 +206,9 @@ def test_invalid_messages(sites: Sites) -> None:
         )
 
 
-@pytest.mark.parametrize("meanwhile", ["nothing", "a restart", "a lost disk"])
+@pytest.mark.parametrize(
+    "meanwhile", soak_but(["nothing", "a restart"], ["nothing", "a restart", "a lost disk"])
+)
 def test_recorded_messages(sites: Sites, meanwhile: str) -> None:
     """Sent again, also after centre restarted, or mallory lost its disk and began a new ledger."""
     messages = recorded(sites)
@@ -227,7 +230,7 @@ def test_recorded_messages(sites: Sites, meanwhile: str) -> None:
 class TestTooMuch:
     """Clients with a neighbour's keys that send too much."""
 
-    @pytest.mark.parametrize("announced", [100_000_000, 2**19])
+    @pytest.mark.parametrize("announced", soak_but([100_000_000], [100_000_000, 2**19]))
     def test_a_hundred_megabytes_sent(self, sites: Sites, announced: int) -> None:
         """As one message, or as messages of the largest allowed size."""
         messages = 100_000_000 // announced
@@ -250,7 +253,7 @@ class TestTooMuch:
         [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
         return int(line.split()[1]) // 1024
 
-    @pytest.mark.parametrize("what", ["a flow", "nothing"])
+    @pytest.mark.parametrize("what", soak_but(["nothing"], ["a flow", "nothing"]))
     def test_ten_thousand_messages_a_second(self, sites: Sites, what: str) -> None:
         """The services respond meanwhile, and every message is counted."""
         message = sites.rogue.transport.kept[0] if what == "a flow" else b"x"
