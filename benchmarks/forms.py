@@ -86,7 +86,7 @@ def _row(form: Form, quick: bool) -> Measured:
 
     def play(seed: int = 0, **more: Any) -> fb.Result:
         # One device: a kernel is for one, and so is a tile of agents.
-        dtype = more.pop("dtype")
+        dtype = more.pop("dtype", "float32")
         simulation = Simulation(problem, fb.FedExp3(), gossip, each, seed, dtype)
         options = Options(devices=1, progress=False, **more)
         return engine.play([simulation], options)[0]

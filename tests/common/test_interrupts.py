@@ -94,7 +94,7 @@ def pressed_in(owner: Any, name: str, signum: int, time: int = 1) -> Iterator[li
 
 EARLY = {
     "checking the contract": (preparation, "check_contract"),
-    "tracing": (rounds, "play_round"),
+    "tracing": (rounds, "play_block"),
 }
 BETWEEN: dict[str, tuple[Any, str, int]] = {
     "recording a chunk": (Record, "add", 1),
@@ -373,7 +373,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 def test_ctrl_c_while_tracing_is_raised(name: str, lost: list[Any]) -> None:
     with (
         pytest.raises(KeyboardInterrupt, match="stopped"),
-        pressed_in(rounds, "play_round", signal.SIGINT),
+        pressed_in(rounds, "play_block", signal.SIGINT),
     ):
         CALLS[name]()
     assert lost == []

@@ -17,6 +17,7 @@ def make(out: Path) -> Section:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_curves_are_those_of_the_results(made: Made) -> None:
     out, section = made
     results = {f"figure1_left_{name}.nc" for name in ("exp3", "fedexp3", "uniform_play")}
@@ -31,6 +32,7 @@ def test_curves_are_those_of_the_results(made: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_published_against_measured(made: Made) -> None:
     """Null: the level of 24 other seeds, less than 1% from the published, with their spread.
 
@@ -47,6 +49,7 @@ def test_published_against_measured(made: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_all_face_the_same_losses_with_the_constants_of_the_paper(made: Made) -> None:
     results = [fb.load(path) for path in sorted(made[0].glob("figure1_left_*.nc"))]
     assert len({str(result.config["problem"]) for result in results}) == 1
@@ -63,6 +66,7 @@ def test_the_networks_are_the_published_ones() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_right_panel_is_at_the_published_level(made: Made) -> None:
     """Null: the level of 48 other draws, with a quarter of their variance for a mean of four.
 
@@ -78,6 +82,7 @@ def test_right_panel_is_at_the_published_level(made: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_right_panel_is_what_simulate_returns(made: Made) -> None:
     """Threads play cells in any order: each cell is the plain call."""
     with xr.open_dataset(made[0] / "figure1_right.nc", engine="h5netcdf") as saved:
@@ -122,6 +127,7 @@ GRID = fb.gossip.max_degree(fb.networks.grid(6, 6), lazy=False)
 @pytest.mark.parametrize(
     ("algorithm", "published"), [(fb.FedExp3(0.1), 33.6), (fb.Exp3(0.1), 68.5)], ids=str
 )
+@pytest.mark.soak
 def test_curves_end_where_the_figure_does(
     algorithm: fb.algorithms.AnyAlgorithm, published: float
 ) -> None:
@@ -130,6 +136,7 @@ def test_curves_end_where_the_figure_does(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_uniform_play_is_exact() -> None:
     """Its expected regret needs no algorithm: mean over arms less the best arm, about 750.
 

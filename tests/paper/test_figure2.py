@@ -20,6 +20,7 @@ def make(out: Path) -> Section:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: Made) -> None:
     """Null: the levels of 16 other runs, FedExp3's 29.5 to 30.0 and GossipUCB's 74.3 to 74.4.
 
@@ -42,6 +43,7 @@ def test_fedexp3_is_below_gossip_ucb_with_bands_apart(made: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_recommendations_are_genres(made: Made) -> None:
     """Null: by six other seeds, the agent least sure of Film-Noir prefers it by log-odds of 1.9.
 
@@ -71,6 +73,7 @@ def test_what_is_played_on() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_published_values_stand_only_beside_the_same_size(made: Made) -> None:
     out, section = made
     assert "published" not in section.tables[0].columns
@@ -98,6 +101,7 @@ def test_data_by_name_or_path(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_chromium
+@pytest.mark.soak
 def test_the_real_report_in_a_real_browser(made: Made, tmp_path: Path) -> None:
     out, section = made
     copy = tmp_path / "out"

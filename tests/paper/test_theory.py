@@ -25,6 +25,7 @@ def make(out: Path) -> Section:
     return theory.reproduce(PartOptions(out, quick=True))
 
 
+@pytest.mark.soak
 def test_nobody_beats_the_delay(made: Made) -> None:
     """At 20 draws: the exact value for every algorithm.
 
@@ -38,6 +39,7 @@ def test_nobody_beats_the_delay(made: Made) -> None:
     assert (points["exact"] < points["theorem1"]).all()
 
 
+@pytest.mark.soak
 def test_regret_is_below_the_upper_bound(made: Made) -> None:
     upper = pd.read_csv(made[0] / "figure3_upper.csv")
     assert set(upper["network"]) == {"complete(16)", "grid(4, 4)", "path(16)"}
@@ -135,6 +137,7 @@ def test_draws_are_what_simulate_gives(held: int, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(batch["arm_loss"][d], alone["arm_loss"][-1], atol=1e-10)
 
 
+@pytest.mark.soak
 def test_draws_of_an_algorithm_that_is_told_of_the_network() -> None:
     gossip = fb.gossip.max_degree(fb.networks.ring(8))
     problems = [fb.problems.activated_bernoulli(8, 4, 200, seed=s) for s in (4, 9)]

@@ -37,6 +37,7 @@ def test_rows(made: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_fedexp3_finds_the_fleets_best_and_exp3_does_not() -> None:
     problem, runs = fb.problems.cdn(), 20
     gossip, means = fb.gossip.metropolis(cdn.network()), cdn.means_of(problem)

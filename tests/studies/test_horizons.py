@@ -26,6 +26,7 @@ def make(out: Path) -> Section:
         return horizons.reproduce(Options(out, quick=True))
 
 
+@pytest.mark.soak
 def test_exponents_are_lines_through_points(made: Made) -> None:
     out, _ = made
     points = pd.read_csv(out / "horizons.csv")
@@ -41,6 +42,7 @@ def test_exponents_are_lines_through_points(made: Made) -> None:
         assert slope == pytest.approx(fitted, abs=1e-5)
 
 
+@pytest.mark.soak
 def test_uniform_play_is_exact(made: Made) -> None:
     points = pd.read_csv(made[0] / "horizons.csv")
     for horizon, rows in points.groupby("time"):
@@ -49,6 +51,7 @@ def test_uniform_play_is_exact(made: Made) -> None:
         assert rows["uniform"].to_numpy() == pytest.approx(total.mean() - total.min(), rel=1e-6)
 
 
+@pytest.mark.soak
 def test_intervals_are_over_draws(made: Made) -> None:
     """The mean is that of single simulations of each draw, each with its own seeds."""
     gossip = fb.gossip.max_degree(horizons.QUICK.networks[0])
@@ -71,6 +74,7 @@ def test_intervals_are_over_draws(made: Made) -> None:
     assert (mean, low) == pytest.approx(interval(values)[:2], rel=1e-9)
 
 
+@pytest.mark.soak
 def test_words(made: Made) -> None:
     growth, crossover = made[1].paragraphs
     assert "With the theorems' constants BlockGossip has the exponent 0." in growth

@@ -200,6 +200,7 @@ def test_the_second_call_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_quick_writes_all_entries(made: Made) -> None:
     out, section = made
     assert [table.title for table in section.tables] == [
@@ -241,6 +242,7 @@ def test_costs_count_bytes_and_kinds() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("made")
+@pytest.mark.soak
 def test_networks_share_programs_and_no_draw_is_tuned_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +296,7 @@ def test_rejected_algorithms_are_dashes_and_ranks_are_without_faults() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_robustness_plays_all_conditions_and_rules(tmp_path: Path) -> None:
     players: dict[str, AnyAlgorithm] = {"FedExp3": fb.FedExp3(), "Exp3": fb.Exp3()}
     section = robustness.reproduce(Options(tmp_path, quick=True), TINY, players)

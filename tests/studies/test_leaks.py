@@ -21,6 +21,7 @@ def make(out: Path) -> Section:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_every_algorithm_that_sends_is_in_the_tables(made: Made) -> None:
     _, section = made
     *tables, behind = section.tables

@@ -20,6 +20,7 @@ def make(out: Path) -> Section:
     return linear.reproduce(Options(out, quick=True))
 
 
+@pytest.mark.soak
 def test_arms_hardly_matter_where_losses_are_linear(made: Made) -> None:
     """20 times as many arms: at most 1.5 times the regret, while FedExp3's more than doubles.
 
@@ -37,6 +38,7 @@ def test_arms_hardly_matter_where_losses_are_linear(made: Made) -> None:
     assert int(data["numbers"]) == 15
 
 
+@pytest.mark.soak
 def test_every_set_of_actions_has_the_best(made: Made) -> None:
     small, large = (linear.problem_of(arms, 400, 1000, seed=1) for arms in (20, 400))
     assert small.actions is not None

@@ -23,6 +23,7 @@ def make(out: Path) -> Section:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_everything_is_compared(made: Made) -> None:
     table = pd.read_csv(made[0] / "live.csv")
     assert list(table)[:6] == ["losses", "faults", "mean", "low", "high", "draws"]
@@ -81,6 +82,7 @@ def test_words_come_from_numbers() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_liar_shows_in_the_table_of_limits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

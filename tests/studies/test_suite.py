@@ -107,6 +107,7 @@ def test_the_verdict_names_goals_that_are_met(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_best_constant_is_chosen_on_the_tuning_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +132,7 @@ def test_the_best_constant_is_chosen_on_the_tuning_draws(
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_quick_writes_all_tables(made: Made) -> None:
     _, section = made
     assert {table.title: len(table.rows) for table in section.tables} == {
@@ -144,6 +146,7 @@ def test_quick_writes_all_tables(made: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_default_adapts_to_the_losses() -> None:
     """Where the best arm never loses it is nearer to the constant 3, where agents disagree to 0.1.
 
