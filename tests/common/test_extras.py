@@ -99,7 +99,7 @@ def test_what_is_missing_is_named_in_python(code: str, said: str, tmp_path: Path
     [
         ("network grid:3,3", f"scipy {SIM}"),
         ("reproduce figure1 --out .", f"jax {SIM}"),
-        ("plot result.nc", f"xarray {SIM}"),
+        ("plot result.nc", f"matplotlib {SIM}"),
     ],
 )
 def test_what_is_missing_is_named_by_commands(command: str, said: str, tmp_path: Path) -> None:

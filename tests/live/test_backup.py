@@ -149,7 +149,7 @@ def test_the_command(tmp_path: Path) -> None:
     played_journal(path)
     done = CliRunner().invoke(app, ["live", "backup", str(path), str(copy)])
     assert done.exit_code == 0, done.output
-    assert "holds 40 choices" in done.output
+    assert "contains 40 choices" in done.output
     assert read_journal(copy).saved == read_journal(path).saved
     done = CliRunner().invoke(app, ["live", "backup", str(path), str(copy)])
     assert done.exit_code != 0

@@ -281,7 +281,7 @@ def test_a_backup_without_the_log_saves_the_content_of_the_file(path: Path) -> N
     saved = path.with_name("saved.db")
     done = CliRunner().invoke(app, ["live", "backup", "--without-log", str(copy), str(saved)])
     assert done.exit_code == 0, done.output
-    assert "holds 30 choices" in done.output
+    assert "contains 30 choices" in done.output
     with opened(saved):
         assert rounds_of(saved) == 30
 

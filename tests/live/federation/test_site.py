@@ -58,7 +58,7 @@ def test_a_process_ends_with_its_store(tmp_path: Path, monkeypatch: pytest.Monke
 FULL = """
 import sys
 from fedbandits.cli import app
-from fedbandits.live.journal import file
+from fedbandits.live.journal import journal as file
 
 opened = file._writing
 
