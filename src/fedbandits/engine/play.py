@@ -19,7 +19,7 @@ from .draws import KeptDraws, joined, without_round_losses
 from .group import identity_of
 from .preparation import precision, prepare
 from .recording.finish import finish
-from .recording.milestones import reporter
+from .recording.progress import reporter
 
 
 def play(simulations: Sequence[Simulation], options: Options | None = None) -> list[results.Result]:

@@ -1,10 +1,16 @@
-"""A progress bar for people, silence for everything else."""
+"""Progress of a simulation: a bar on terminals, and reports to the caller's function."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fedbandits.simulation.options import Callback, Milestone
+
+if TYPE_CHECKING:
+    from fedbandits.engine.group import Group
 
 PATIENCE = 1.5
 """Seconds of work before a bar appears."""
@@ -53,3 +59,20 @@ class Progress:
         )
         self._task = self._bar.add_task(self._title, total=self._horizon, rate="")
         self._bar.start()
+
+
+def reporter(
+    callback: Callback | None, group: Group, draw: int | None
+) -> Callable[[int], None] | None:
+    """Return a function that calls back with the milestone of a round; None without a callback."""
+    if callback is None:
+        return None
+    begun, record, horizon = time.monotonic(), group.records[0], group.first.problem.horizon
+
+    def report(done: int) -> None:
+        best = record.arm_loss_so_far.min(axis=0)
+        regret, expected = record.incurred_so_far - best, record.expected_so_far - best
+        seconds = time.monotonic() - begun
+        callback(Milestone(done, horizon, seconds, regret, expected, draw))
+
+    return report
