@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -15,10 +16,8 @@ from fedbandits.common import streams
 from fedbandits.engine.play import play
 from fedbandits.engine.trajectory import trajectory_of
 from fedbandits.simulation.condition import Condition
+from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import Simulation
-
-LOST = 99
-"""A stream of randomness that nothing else uses."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +29,11 @@ class LostObservations(Condition):
     share: float
 
     def draw(self, seed: Any, t: Any, shape: tuple[int, int], dtype: Any) -> Any:
-        uniforms = streams.uniforms(streams.round_key(LOST, seed, t), shape, dtype)
-        return uniforms < self.share
+        key = streams.round_key(streams.named(self.name), seed, t)
+        return streams.uniforms(key, shape, dtype) < self.share
 
     def learned(self, algorithm: Any, heard: Any, after: Any, drawn: Any) -> Any:
         return after._replace(z=jnp.where(drawn, heard.z, after.z))
-
-    def describe(self) -> dict[str, float]:
-        return {"share": self.share}
 
 
 def simulation(share: float | None, horizon: int = 40, **more: Any) -> Simulation:
@@ -71,18 +67,51 @@ def test_nothing_lost_is_a_plain_simulation_and_all_lost_is_uniform_play() -> No
         (plain.dataset["arm_loss"].mean("arm") - plain.dataset["arm_loss"].min("arm"))[-1]
     )
     np.testing.assert_allclose(everything.dataset["expected_regret"][:, -1], uniform, rtol=1e-9)
-    assert everything.config["lost_observations"] == {"share": 1.0}
+    assert everything.config["lost_observations"] == {"name": "LostObservations", "share": 1.0}
 
 
 @pytest.mark.slow
-def test_it_is_resumed_and_drawn_and_recorded_like_any_other(tmp_path: Any) -> None:
-    """Draws of the losses, snapshots and results follow without a line of their own."""
-    from fedbandits.simulation.options import Options
+def test_draws_snapshots_and_a_stop_need_no_line_of_their_own(tmp_path: Path) -> None:
+    """Stopped in the second draw, it goes on there and ends as if it had not been stopped."""
 
-    [result] = play([simulation(0.5, draws=2)], Options(record="agents", checkpoint=tmp_path))
-    assert result.dataset.sizes["draw"] == 2
-    assert "leading_arm" in result.dataset
-    assert not [*tmp_path.glob("*.npz")]
+    def stop(milestone: fb.Milestone) -> None:
+        if milestone.draw == 1 and milestone.round >= 512:
+            raise InterruptedError
+
+    asked = simulation(0.5, horizon=700, draws=2)
+    [whole] = play([asked], Options(record="agents"))
+    with pytest.raises(InterruptedError):
+        play([asked], Options(record="agents", checkpoint=tmp_path, callback=stop))
+    assert [*tmp_path.glob("*-0-0.nc")]
+    [resumed] = play([asked], Options(record="agents", checkpoint=tmp_path))
+    assert resumed.dataset.identical(whole.dataset)
+    assert "leading_arm" in resumed.dataset
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_conditions_that_cannot_be_told_apart_are_refused() -> None:
+    lost = LostObservations(0.5)
+    with pytest.raises(ValueError, match="'lost_observations' is taken"):
+        simulation(None).under(lost).under(lost)
+
+    @dataclass(frozen=True)
+    class Named(LostObservations):
+        name: ClassVar[str] = "runs"
+
+    with pytest.raises(ValueError, match="'runs' is taken"):
+        simulation(None).under(Named(0.5))
+    with pytest.raises(TypeError, match="must be of type Condition, not 3"):
+        simulation(None).under(3)  # type: ignore[arg-type]
+
+
+def test_two_conditions_wrap_one_round() -> None:
+    """Losses are blurred first, and then half of what was learned is lost."""
+    private = fb.privacy.randomised_response(1.0)
+    both = simulation(0.5).under(private)
+    run = trajectory_of(both)
+    lost, responses = run.uniforms.conditions
+    assert lost.shape == responses.shape == run.action.shape
+    assert set(both.describe()) >= {"privacy", "lost_observations"}
 
 
 def test_few_frames_lie_between_simulate_and_an_algorithm() -> None:

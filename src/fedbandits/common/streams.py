@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,16 @@ _TURNS = np.array([[13, 15, 26, 6], [17, 29, 16, 24]], np.uint32)
 
 Key: TypeAlias = tuple[Array, Array]
 """Two 32-bit words."""
+
+
+def named(name: str) -> int:
+    """Return a stream that belongs to a name, apart from those above.
+
+    Example:
+        >>> named("lost_observations")
+        2461390679
+    """
+    return zlib.crc32(name.encode()) | 2**31
 
 
 def round_key(which: int, seed: Array, t: Array) -> Key:

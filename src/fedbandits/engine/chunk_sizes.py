@@ -90,7 +90,7 @@ def chunking(
     rounds = _even(problem.horizon, most)
     stretch = _even(rounds, min(rounds, held))
     if large and stretch > 1:
-        stretch -= stretch % 2  # an even number of rounds need not copy the state back (`rounds`)
+        stretch -= stretch % 2  # an even number of rounds need not copy the state back
     ahead = not problem.adaptive and stretch * losses <= MOST_LOSSES_HELD
     return Chunking(problem.horizon, rounds - rounds % stretch, stretch, ahead)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from fedbandits import results
 from fedbandits.common.interrupts import calm, requested
-from fedbandits.results.record import check_runs
 from fedbandits.simulation.grouping import groups
 from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import Simulation
@@ -38,6 +36,8 @@ def play(simulations: Sequence[Simulation], options: Options | None = None) -> l
         [0.1, 0.3]
     """
     options = options or Options()
+    if options.callback is not None and len(simulations) > 1:
+        raise ValueError("a callback reports one simulation; play several without it")
     found: dict[int, results.Result] = {}
     for places in groups(simulations):
         members = [simulations[place] for place in places]
@@ -76,20 +76,22 @@ def _play_draws(simulations: Sequence[Simulation], options: Options) -> list[res
     Each draw is bit-identical to a simulation of its own, and is kept as soon as it is done. In one
     batch float32 would round otherwise, and on some hundred agents it would take longer.
     """
-    first = simulations[0]
-    seeds = first.loss_seeds
-    check_runs(first.runs * len(seeds), first.problem)
-    kept = None if options.checkpoint is None else KeptDraws(_place_of(simulations, options))
+    draws = len(simulations[0].loss_seeds)
+    kept = None
+    if options.checkpoint is not None:
+        whole = _checkpoint(simulations, options, draws)
+        kept = KeptDraws(whole.path.with_suffix(""))
     played: list[Sequence[results.Result]] = []
-    for d in range(len(seeds)):
+    for d in range(draws):
         found = None if kept is None else kept.load(d)
         if found is None:
             with calm():  # a draw that is played is kept
                 drawn = [simulation.draw(d) for simulation in simulations]
-                fresh = _play_group(drawn, options, d, len(seeds))
-                found = [without_round_losses(result, len(seeds)) for result in fresh]
+                fresh = _play_group(drawn, replace(options, keep_checkpoint=True), d, draws)
+                found = [without_round_losses(result, draws) for result in fresh]
                 if kept is not None:
                     kept.save(d, found)
+                    _checkpoint(drawn, options, draws).discard()
         played.append(found)
     each = zip(*played, strict=True)
     result = [
@@ -101,13 +103,10 @@ def _play_draws(simulations: Sequence[Simulation], options: Options) -> list[res
     return result
 
 
-def _place_of(simulations: Sequence[Simulation], options: Options) -> Path:
-    """Return how the names of the files begin that hold finished draws."""
-    first = simulations[0]
+def _checkpoint(simulations: Sequence[Simulation], options: Options, draws: int) -> Checkpoint:
+    """Return the checkpoint of simulations, which are one of so many draws or all of them."""
     assert options.checkpoint is not None
-    assert first.draws is not None
-    snapshots = options.snapshots(first, first.draws)
+    snapshots = options.snapshots(simulations[0], draws)
     times = None if snapshots is None else len(snapshots.times)
-    each = [identity_of(simulation.draw(0), times) for simulation in simulations]
-    identity = each[0] if len(each) == 1 else {"batch": each}
-    return Checkpoint(options.checkpoint, identity).path.with_suffix("")
+    each = [identity_of(simulation, times) for simulation in simulations]
+    return Checkpoint(options.checkpoint, each[0] if len(each) == 1 else {"batch": each})

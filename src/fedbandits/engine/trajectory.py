@@ -12,7 +12,7 @@ from fedbandits.algorithms.base import AnyAlgorithm
 from fedbandits.arrays import Array
 from fedbandits.gossip.base import Gossip
 from fedbandits.privacy.response import RandomisedResponse
-from fedbandits.problems.base import Problem
+from fedbandits.problems.base import Problem, check_losses
 from fedbandits.results.trajectory import Trajectory
 from fedbandits.simulation.liars import Attacks
 from fedbandits.simulation.options import Options
@@ -20,6 +20,7 @@ from fedbandits.simulation.simulation import DType, Simulation, conditions_of
 
 from .executors.program import Carry
 from .preparation import precision, prepare
+from .recording.recorder import reject_nan
 from .stages.losses import losses_given, watched
 from .stages.pending_messages import own_state
 from .stages.round import RoundUniforms, draw_uniforms, play_round
@@ -69,7 +70,10 @@ def trajectory_of(simulation: Simulation) -> Trajectory:
         group = prepare([simulation], Options(devices=1))
         given: Any = problem
         if not problem.adaptive:
-            given = problem.block(1, horizon).astype(simulation.dtype)
+            block = problem.block(1, horizon)
+            if problem.check == "during":
+                check_losses(block, 1, problem)
+            given = block.astype(simulation.dtype)
         kept = _play(
             group.algorithm,
             group.stages,
@@ -81,6 +85,9 @@ def trajectory_of(simulation: Simulation) -> Trajectory:
         )
         p, action, messages, losses, uniforms = jax.tree.map(np.asarray, kept)
     losses = losses.reshape(horizon, problem.arms, -1, problem.agents)
+    if problem.adaptive and problem.check == "during":
+        _check_adaptive(problem, losses)
+    reject_nan(simulation.algorithm, 1, p.reshape(horizon, -1))
     shape = (horizon, runs, problem.agents, problem.arms)
     return Trajectory(
         np.moveaxis(p, 1, -1),
@@ -91,6 +98,14 @@ def trajectory_of(simulation: Simulation) -> Trajectory:
         group.algorithm,
         simulation.gossip,
     )
+
+
+def _check_adaptive(problem: Any, losses: np.ndarray[Any, Any]) -> None:
+    """Reject adaptive losses outside [0, 1], `[T, K, R, N]`."""
+    for t, i, run, v in np.argwhere(~((losses >= 0) & (losses <= 1)))[:1]:  # NaN fails both
+        cell = problem.in_run(int(run), int(t) + 1, int(v), int(i))
+        wrong = problem.out_of_range(float(losses[t, i, run, v]))
+        raise ValueError(f"{problem.title}: {cell} is {wrong}")
 
 
 def play_given(

@@ -92,7 +92,7 @@ def snapshot_rounds(problem: Problem, runs: int) -> np.ndarray[Any, np.dtype[np.
 
 
 class Snapshots:
-    """The snapshots of a game. Every field is an array, so that a checkpoint is `vars(...)`.
+    """The snapshots of a simulation. Every field is an array, so that a checkpoint is `vars(...)`.
 
     Args:
         times: rounds after which agents are looked at.

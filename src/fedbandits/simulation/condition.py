@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from fedbandits.arrays import Array
+from fedbandits.common.describe import describe
 
 HOOKS = ("draw", "outgoing", "feedback", "learned", "excluded")
 """The methods of a condition that the engine calls in a round."""
@@ -35,11 +36,14 @@ class Condition:
         """Reject messages that the condition does not fit, `[M, R, N]` by leaf."""
 
     def describe(self) -> Any:
-        """Return the condition as plain data."""
-        raise NotImplementedError
+        """Return the condition as plain data that JSON can hold: its fields by default."""
+        return describe(self)
 
     def draw(self, seed: Array, t: Array, shape: tuple[int, int], dtype: Any) -> Any:
         """Return the condition's randomness of round t: a function of these arguments alone.
+
+        Take the key `streams.round_key(streams.named(self.name), seed, t)`, so that no other part
+        of the round draws the same numbers.
 
         Args:
             seed: the seed of the agents' randomness.

@@ -36,8 +36,9 @@ def groups(simulations: Sequence[Simulation]) -> list[list[int]]:
 
 def _key(simulation: Simulation) -> tuple[Any, ...]:
     others = simulation.runs, simulation.seed, simulation.dtype, simulation.draws
-    shape = canonical([shape_of(simulation.ready), list(others)])
-    return id(simulation.problem), id(simulation.gossip), simulation.conditions, shape
+    conditions = [[each.name, each.describe()] for each in simulation.conditions]
+    shape = canonical([shape_of(simulation.ready), list(others), conditions])
+    return id(simulation.problem), id(simulation.gossip), shape
 
 
 def _parts(places: Sequence[int], simulations: Sequence[Simulation]) -> list[list[int]]:

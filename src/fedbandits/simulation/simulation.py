@@ -60,9 +60,7 @@ class Simulation:
     def __post_init__(self) -> None:
         check_arguments(self.problem, self.algorithm, self.gossip, self.dtype)
         check_links(self.algorithm, self.gossip)
-        for condition in self.conditions:
-            if not isinstance(condition, Condition):
-                raise TypeError(f"conditions must be of type Condition, not {condition!r}")
+        _check_conditions(self.conditions)
         self._set(conditions=tuple(condition.bind(self) for condition in self.conditions))
         self._set(runs=check_runs(self.runs, self.problem), seed=checks.seed32(self.seed))
         if self.draws is not None:
@@ -140,7 +138,7 @@ class Simulation:
             "seed": self.seed,
             "dtype": self.dtype,
         }
-        own = sources_of(self.problem, self.ready)
+        own = sources_of(self.problem, self.ready, *self.conditions)
         if own:  # modules that a configuration names
             found["own"] = own
         found |= {condition.name: condition.describe() for condition in self.conditions}
@@ -161,7 +159,7 @@ class Simulation:
 
 
 CONDITIONS: tuple[type[Condition], ...] = (RandomisedResponse, Liars)
-"""The conditions that a configuration file can describe, each in a section of its own."""
+"""The conditions that `fb.simulate` and configuration files know by name."""
 
 
 def conditions_of(privacy: Any = None, liars: Any = None) -> tuple[Condition, ...]:
@@ -172,6 +170,27 @@ def conditions_of(privacy: Any = None, liars: Any = None) -> tuple[Condition, ..
     if liars is not None and liars != {}:
         found.append(Liars.of(liars))
     return tuple(found)
+
+
+RESERVED: tuple[str, ...] = (
+    *("version", "problem", "network", "gossip", "algorithm", "runs", "seed", "dtype"),
+    *("own", "draws", "loss_seeds", "snapshots", "live"),
+)
+"""Keys of a description that are not conditions."""
+
+
+def _check_conditions(conditions: Sequence[Any]) -> None:
+    """Reject values that are not conditions, and conditions that share a name."""
+    names: set[str] = set(RESERVED)
+    for condition in conditions:
+        if not isinstance(condition, Condition):
+            raise TypeError(f"conditions must be of type Condition, not {condition!r}")
+        checks.frozen_dataclass(type(condition))
+        if condition.name in names:
+            raise ValueError(
+                f"the condition name {condition.name!r} is taken; give each condition another name"
+            )
+        names.add(condition.name)
 
 
 def rounding_doubts(problem: Problem, dtype: DType) -> list[str]:

@@ -47,12 +47,12 @@ def _tried() -> bool:
 
 
 def triton_takes(name: str, function: Callable[..., Any], *shapes: Any) -> bool:
-    """Whether Triton makes kernels of a function; where it does not, XLA has a form of its own.
+    """Return whether Triton compiles a function; if it does not, XLA has another form of it.
 
     Args:
-        name: what is told to have none.
-        function: one with kernels.
-        shapes: of its arguments, `jax.ShapeDtypeStruct`s or trees of them.
+        name: the name in the log.
+        function: a function with kernels.
+        shapes: the shapes of its arguments, `jax.ShapeDtypeStruct`s or trees of them.
     """
     platforms = None if jax.default_backend() == "gpu" else ("cuda",)
     try:

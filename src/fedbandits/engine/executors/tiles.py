@@ -39,12 +39,12 @@ class Tiles:
         reason = None
         if not on_cpu():
             reason = "only a CPU plays in tiles"
+        elif problem.adaptive:
+            reason = "the losses are adaptive"
         elif not problem.pointwise:
             reason = "the losses cannot be drawn one by one"
         elif problem.check != "never":
             reason = "the losses have to be checked"
-        elif problem.adaptive:
-            reason = "the losses are adaptive"
         elif algorithm.feedback != "bandit":
             reason = f"{plan.kind} sees the losses of all arms"
         elif algorithm.noised:

@@ -194,7 +194,9 @@ class Ledger(NamedTuple):
 
 @dataclass(frozen=True)
 class Flow:
-    """The ledger of live agents (`live/ledger.py`) as arrays: one owner an edge, the lower number.
+    """The ledger of live agents (`live/protocol/ledger.py`) as arrays.
+
+    Each edge has one owner, the agent with the lower number.
 
     The other end reports its value. If the report arrives and no exchange is under way, the owner
     takes w (z_other - z_owner) at once; whenever a report arrives it answers with what the other

@@ -1,4 +1,4 @@
-"""The end of a game: what was recorded, what each agent would play next, what it all cost."""
+"""The end of a simulation: its result, with recommended arms and the cost of communication."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _recommended(group: Group, simulation: Simulation, state: Any) -> np.ndarray
         return np.asarray(_recommend_in_tiles(*arguments, sizes))
 
 
-# Used once, so it is compiled without optimising: that took longer than many a game.
+# Used once, so it is compiled without optimising: optimising took longer than many simulations.
 @functools.partial(
     jax.jit,
     static_argnames=("platform",),  # by which programs differ: see `common.backend`

@@ -82,7 +82,7 @@ def look(
         state: before the round.
         t: the round.
         seed: of the agents' randomness.
-        several: whether algorithm and state are of several games along a first axis.
+        several: whether algorithm and state belong to several simulations, along a first axis.
         platform: by which programs differ: see `common.backend`.
     """
     seen = jax.vmap(_seen, in_axes=(0, None, 0, None, None)) if several else _seen

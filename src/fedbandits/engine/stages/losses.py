@@ -54,7 +54,7 @@ class Losses:
     def of(self, t: Array, dtype: Any, memory: Any) -> RoundLosses:  # noqa: ARG002
         """Return the losses of round t."""
         raw = jnp.asarray(self.source.losses(t)).T
-        if self.source.binary:  # a byte each, where losses are kept at all
+        if self.source.binary and not self.checked:  # a byte each, where losses are kept at all
             raw = raw > 0
         # The barrier keeps XLA from making the losses again wherever they are needed.
         return self._checked(jax.lax.optimization_barrier(raw), dtype)
