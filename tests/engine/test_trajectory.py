@@ -14,7 +14,7 @@ def test_losses_outside_the_unit_interval(wrong: float) -> None:
     problem = fb.problems.from_function(
         lambda t: jnp.where(t == 3, wrong, 0.5) * jnp.ones((4, 2)), agents=4, arms=2, horizon=9
     )
-    with pytest.raises(ValueError, match="t=3|round 3"):
+    with pytest.raises(ValueError, match=r"t=3|round 3"):
         fb.trajectory(problem, fb.Exp3(0.1))
 
 
