@@ -234,7 +234,7 @@ def test_a_run_whose_folder_is_full_is_kept_elsewhere(
     monkeypatch.setattr(tempfile, "tempdir", str(spare))
     failed = call("run", small, "--out", out)
     assert failed.exit_code == 2
-    *_, error, note = failed.stderr.splitlines()
+    error, note = failed.stderr.splitlines()
     assert error.startswith(f"error: {out / 'small.nc'}: No space left on device: the file needs ")
     [kept] = spare.rglob("*.nc")
     assert note == f"the result is in {kept}; move it to keep it"

@@ -23,8 +23,8 @@ import fedbandits as fb
 from fedbandits import config
 from fedbandits.cli import messages, tables
 from fedbandits.common import interrupts
+from fedbandits.engine import play as engine
 from fedbandits.engine import preparation
-from fedbandits.engine import simulate as engine
 from fedbandits.engine.checkpoint import Checkpoint
 from fedbandits.engine.stages import round as rounds
 from fedbandits.results.record import Record

@@ -113,5 +113,5 @@ def test_a_list_of_liars_says_how_to_write_them(tmp_path: Path) -> None:
 
 
 def test_nothing_is_tuned_among_liars(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"honest agents alone; leave \[liars\] out"):
+    with pytest.raises(ConfigError, match=r"tune plays without \[liars\]; leave it out"):
         request(write(tmp_path), out=tmp_path)

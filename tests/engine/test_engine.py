@@ -248,7 +248,7 @@ def test_ctrl_c_ends_after_the_chunk(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
     caplog.set_level("INFO", logger="fedbandits")
     fb.simulate(flaky_problem(losses), fb.Exp3(0.1), runs=2, checkpoint=tmp_path)
-    assert caplog.messages == ["going on after round 1000 of 1500"]
+    assert "going on after round 1000 of 1500" in caplog.messages
 
 
 @pytest.mark.slow

@@ -302,7 +302,9 @@ def test_results_of_other_honest_agents_are_not_compared_and_results_name_their_
         fb.simulate(problem, fb.FedExp3(), clipped, 2, liars=liars, progress=False)
         for liars in (None, {3: fb.attacks.swap()})
     )
-    with pytest.raises(ValueError, match=r"liars are nobody and 3\. Look at both summaries"):
+    with pytest.raises(
+        ValueError, match=r"those that lie are nobody and 3\. Look at both summaries"
+    ):
         fb.compare(honest, lied)
     assert "\ngossip: clipped(" in repr(honest)
     assert "gossip:" not in repr(fb.simulate(problem, fb.FedExp3(), plain, 2, progress=False))

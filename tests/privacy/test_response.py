@@ -111,12 +111,12 @@ def test_flip_rates_follow_the_formula() -> None:
         played = trajectory(
             problem, fb.Uniform(), runs=2, privacy=fb.privacy.randomised_response(epsilon)
         )
-        assert played.uniforms.response is not None
+        assert played.uniforms.conditions[0] is not None
         loss = played.action.astype(np.float64)  # arm 1 always loses, arm 0 never
-        bits = fb.privacy.randomised_response(epsilon).respond(loss, played.uniforms.response)
+        bits = fb.privacy.randomised_response(epsilon).respond(loss, played.uniforms.conditions[0])
         rate, f = (bits != loss).mean(), 1 / (1 + math.exp(epsilon))
         assert abs(rate - f) < 5 * math.sqrt(f * (1 - f) / loss.size)
-        ones_of_action = (played.uniforms.action < 0.5) == (played.uniforms.response < 0.5)
+        ones_of_action = (played.uniforms.action < 0.5) == (played.uniforms.conditions[0] < 0.5)
         assert abs(ones_of_action.mean() - 0.5) < 5 * 0.5 / math.sqrt(loss.size)
 
 
@@ -185,8 +185,8 @@ def test_an_algorithm_sees_the_bit_and_nothing_else(name: str) -> None:
     gossip = fb.gossip.max_degree(fb.networks.ring(5))
     algorithm, privacy = ALGORITHMS[name], fb.privacy.randomised_response(1.0)
     blurred = trajectory(fb.problems.from_tensor(losses), algorithm, gossip, privacy=privacy)
-    assert blurred.uniforms.response is not None
-    bits = privacy.respond(losses, blurred.uniforms.response[:, 0, :, None])
+    assert blurred.uniforms.conditions[0] is not None
+    bits = privacy.respond(losses, blurred.uniforms.conditions[0][:, 0, :, None])
     plain = trajectory(fb.problems.from_tensor(bits), algorithm, gossip)
     np.testing.assert_array_equal(blurred.action, plain.action)
     for leaf, sent in plain.messages.items():

@@ -203,19 +203,18 @@ def test_a_cell_is_another_for_another_epsilon_and_the_same_without(tmp_path: Pa
 
 @pytest.mark.slow
 def test_run_says_it_and_a_sweep_over_epsilon_compiles_once(tmp_path: Path) -> None:
-    path = written(tmp_path)
+    path, before = written(tmp_path), compilations()
     ran = call("run", path, "--out", tmp_path / "out")
     assert ran.exit_code == 0
     assert f"privacy: {SAID}" in ran.stderr + ran.stdout
     again = call("run", path, "--out", tmp_path / "out", "--set", "privacy.epsilon=2")
     assert again.exit_code == 2
     assert "privacy.epsilon is 1.0 there and 2.0 here" in again.stderr
-    before = compilations()
     swept = call(
         "run", path, "--out", tmp_path / "sweep", "--set", "privacy.epsilon=[0.1, 1, 10]"
     )  # fmt: skip
     assert swept.exit_code == 0
-    assert compilations() == before + 1
+    assert compilations() == before + 1  # cells that are played alone share the run's program
     listed = call("results", tmp_path / "sweep" / "small")
     for told in (swept, listed):
         assert f"privacy: {SAID.replace(' = 1', '')}" in told.stderr + told.stdout

@@ -92,6 +92,7 @@ def main(
     logger = logging.getLogger("fedbandits")
     logger.setLevel(logging.INFO)
     logger.handlers = [Lines()]
+    logging.getLogger("fedbandits.executors").setLevel(logging.WARNING)  # `doctor FILE` says it
     os.environ.setdefault("MPLBACKEND", "agg")  # figures go to files; no window is wanted
 
 

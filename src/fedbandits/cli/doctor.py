@@ -29,7 +29,7 @@ def doctor(
     ] = None,
     changes: Changes = None,
 ) -> None:
-    """Print installed and missing packages, devices and folders; or how a file would be played.
+    """Print packages and devices, or how a file would be played.
 
     \b
     Example:

@@ -23,6 +23,8 @@ from .recording.progress import Progress
 from .recording.recorder import Outcome, Recorder, into_records
 
 logger = logging.getLogger("fedbandits")
+executors = logging.getLogger("fedbandits.executors")
+"""A logger of its own: commands are silent about executors, but for `fedbandits doctor FILE`."""
 
 _BYTES_TO_WAIT_FOR = 2**24
 """Bytes of a state from which on, on a CPU, a chunk waits until the one before is recorded."""
@@ -59,9 +61,7 @@ def play_chunks(
     last = problem.horizon if enough is None else enough
     with playing_on(where.platform):
         chunks, executor, program = group.chunks, group.choice.executor, group.program
-        # A sweep plays many groups, and turns off their progress: its log is about cells.
-        level = logging.DEBUG if progress is False else logging.INFO
-        logger.log(level, "%s: %s", type(group.algorithm).__name__, group.choice)
+        executors.info("%s: %s", type(group.algorithm).__name__, group.choice)
         run = _Run(group, checkpoint, report)
         bar = Progress(type(group.algorithm).__name__, problem.horizon, run.done, progress)
         run.recorder = Recorder(record or partial(into_records, group), bar.update, run.done)

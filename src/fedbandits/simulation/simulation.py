@@ -126,6 +126,11 @@ class Simulation:
             >>> Simulation(problem, fb.Exp3(), runs=2).describe()["runs"]
             2
         """
+        return dict(self._described)
+
+    @cached_property
+    def _described(self) -> dict[str, Any]:
+        """The description; a problem on the host is asked for losses to describe it."""
         gossip = self.gossip
         network = gossip and gossip.network
         found = {
