@@ -14,7 +14,9 @@ from fedbandits.engine.group import Group
 from fedbandits.simulation.options import Options
 from fedbandits.simulation.simulation import Simulation, conditions_of
 
-OPTIONS = ("devices", "checkpoint", "progress", "record", "callback", "executor")
+OPTIONS = (
+    *("devices", "checkpoint", "keep_checkpoint", "progress", "record", "callback", "executor"),
+)
 
 
 def simulation_of(problem: Any, algorithm: Any, *more: Any, **asked: Any) -> Simulation:

@@ -124,7 +124,8 @@ def test_a_batch_goes_on_from_its_checkpoint(
         simulate_each(problem, algorithms, GOSSIP, runs=2, checkpoint=tmp_path)
     asked.clear()
     caplog.set_level("INFO", logger="fedbandits")
-    resumed = simulate_each(problem, algorithms, GOSSIP, runs=2, checkpoint=tmp_path)
+    kept = {"checkpoint": tmp_path, "keep_checkpoint": True}
+    resumed = simulate_each(problem, algorithms, GOSSIP, runs=2, **kept)
     assert "going on after round 1000 of 1500" in caplog.messages
     # For each algorithm 64 rounds are asked for, to know the function by.
     assert sum(t <= 1000 for t in asked) <= 2 * 64
