@@ -151,7 +151,7 @@ def fused_round(
         sent = now.algorithm.message(before)
         for name, how in near.items():
             of = next(j for j, x in enumerate(jax.tree.leaves(before)) if x is sent[name])
-            got[name] = how.average_near(replace(some, told=columns[of]), columns[of].late())
+            got[name] = how.average_near(replace(some, sent=columns[of]), columns[of].late())
         words = streams.words_at(_at(now.keys, row), place.astype("uint32"))
         uniforms = streams.as_uniforms(words, plays.expected.dtype)
         mean = Arms([now.mean[row, k] for k in range(now.mean.shape[1])])
@@ -300,12 +300,12 @@ def _near(algorithm: AnyAlgorithm, stages: Stages, state: Any) -> dict[str, Near
         stages.hooks
         or own_state(state) is not state  # something is under way
         or any(algorithm.leaves[name].combine != "average" for name in sent)
-        or not all(any(told is leaf for leaf in held) for told in sent.values())
+        or not all(any(x is leaf for leaf in held) for x in sent.values())
     ):
         return None
     # Bad links have no such form.
     near: Any = getattr(stages.mixer.averages, "near", lambda _: None)
-    found = {name: near(told) for name, told in sent.items()}
+    found = {name: near(x) for name, x in sent.items()}
     return None if None in found.values() else found
 
 
@@ -390,8 +390,8 @@ class _Some:
     runs: int
     agents: int
     load: Any
-    told: _Column | None = None
-    """What they tell their neighbours, where somebody asks."""
+    sent: _Column | None = None
+    """The messages that they send, if neighbours need them."""
 
     @property
     def agent(self) -> Array:
@@ -403,9 +403,9 @@ class _Some:
         return _Column(ref, shape, self.place, self.runs * self.agents)
 
     def beside(self, distance: int, there: Array) -> Arms:
-        """What agents so many numbers further on tell, where there are any; else 0."""
-        assert self.told is not None
-        ref, rows = self.told.ref, self.told.rows
+        """Return what agents so many numbers further on send, if there are any; else 0."""
+        assert self.sent is not None
+        ref, rows = self.sent.ref, self.sent.rows
         return Arms(
             Late(len(rows), lambda k: self.load(ref.at[rows[k] + distance], mask=there, other=0.0))
         )

@@ -189,8 +189,8 @@ def _hearing(
                     for name, message in algorithm.message(window).items()
                 }
             ), reach
-        if hasattr(averages, "told"):
-            everyone = {name: averages.told(x) for name, x in algorithm.message(state).items()}
+        if hasattr(averages, "prepared"):
+            everyone = {name: averages.prepared(x) for name, x in algorithm.message(state).items()}
             return (
                 lambda window, first, _: {
                     name: averages.average_of(everyone[name], own, first)

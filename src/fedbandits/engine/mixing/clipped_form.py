@@ -33,12 +33,12 @@ class Clipped:
     def exchange(
         self,
         x: Array,
-        told: Array,
+        sent: Array,
         drawn: Any,
         memory: Any,  # noqa: ARG002
     ) -> tuple[Array, Any]:
         """A neighbour that lies moves v by W_uv · limit at most, in each entry."""
-        return self.links.clipped(x, told, self.limit, drawn), None
+        return self.links.clipped(x, sent, self.limit, drawn), None
 
     def unused(self, memory: Any) -> Any:
         """As without a limit: nothing."""

@@ -128,13 +128,13 @@ class Unreliable:
         return np.zeros((self.delay, *message.shape), message.dtype)
 
     def exchange(
-        self, x: Array, told: Array, drawn: Arrivals, memory: Array | None
+        self, x: Array, sent: Array, drawn: Arrivals, memory: Array | None
     ) -> tuple[Array, Array | None]:
         """The average over what arrived."""
         start = self.diagonal * x if self.rule == "lost" else x
         if drawn.age is None or memory is None:
-            return self._hear(start, x, told, drawn.arrived), None
-        total = self._hear(start, x, told, drawn.arrived & (drawn.age == 0))
+            return self._hear(start, x, sent, drawn.arrived), None
+        total = self._hear(start, x, sent, drawn.arrived & (drawn.age == 0))
         ages = (drawn.t - 1 - jnp.arange(self.delay)) % self.delay + 1
 
         def hear(total: Array, past: tuple[Array, Array]) -> tuple[Array, None]:
@@ -142,19 +142,19 @@ class Unreliable:
             return self._hear(total, x, message, drawn.arrived & (drawn.age == age)), None
 
         total, _ = jax.lax.scan(hear, total, (memory, ages))
-        return total, memory.at[drawn.t % self.delay].set(told)
+        return total, memory.at[drawn.t % self.delay].set(sent)
 
     def unused(self, memory: Array | None) -> Array | None:
         """Old messages are there, whether anyone used them or not."""
         return memory
 
-    def _hear(self, total: Array, x: Array, told: Array, arrived: Array) -> Array:
+    def _hear(self, total: Array, x: Array, sent: Array, arrived: Array) -> Array:
         """The total with the shares of the messages that arrived."""
         layout = self.links.layout
 
         def step(total: Array, row: Any, given: tuple[Array, Array]) -> tuple[Array, None]:
             arrived, weight = given
-            heard = layout.heard(told, row)
+            heard = layout.heard(sent, row)
             if self.rule != "lost":
                 heard = heard - layout.own(x, row)  # whose own value stands for what is missing
             return layout.add(total, jnp.where(arrived, weight, 0.0) * heard, row), None
@@ -238,7 +238,7 @@ class Flow:
         )
 
     def exchange(
-        self, x: Array, told: Array, drawn: Exchanges, memory: Ledger
+        self, x: Array, sent: Array, drawn: Exchanges, memory: Ledger
     ) -> tuple[Array, Ledger]:
         """One exchange over every edge that is free and whose report arrives."""
         owners, others = self.owners.layout, self.others.layout
@@ -248,14 +248,14 @@ class Flow:
 
         def give(total: Array, row: Any, given: tuple[Array, Array]) -> tuple[Array, None]:
             begin, weight = given
-            moved = owners.heard(told, row) - owners.own(x, row)
+            moved = owners.heard(sent, row) - owners.own(x, row)
             return owners.add(total, jnp.where(begin, weight, 0.0) * moved, row), None
 
         def take(
             total: Array, row: Any, given: tuple[Array, Array, Array, Array]
         ) -> tuple[Array, Array]:
             begin, answered, pending, weight = given
-            moved = others.heard(told, row) - others.own(x, row)
+            moved = others.heard(sent, row) - others.own(x, row)
             pending = pending + jnp.where(begin, weight, 0.0) * moved  # was 0 if one begins
             taken = jnp.where(answered, pending, 0.0)
             return others.add(total, taken, row), pending - taken
@@ -311,7 +311,7 @@ def _largest(links: LinkLayout, start: Array, x: Array, arrived: Array) -> Array
     layout = links.layout
 
     def step(largest: Array, row: Any, given: tuple[Array]) -> tuple[Array, None]:
-        told = jnp.where(given[0], layout.heard(x, row), layout.own(x, row))
-        return layout.lift(largest, told, row), None
+        sent = jnp.where(given[0], layout.heard(x, row), layout.own(x, row))
+        return layout.lift(largest, sent, row), None
 
     return links.each(step, start, (arrived,))[0]

@@ -43,7 +43,7 @@ class Layout(Protocol):
         """Shares `[..., P]` added to those who hear, `[..., N]`."""
 
     def lift(self, largest: Array, values: Array, row: Any) -> Array:
-        """The larger of what agents have and what those who hear are told."""
+        """Return the larger of what agents hold and what they receive."""
 
 
 class _Rows:

@@ -32,10 +32,10 @@ class Averages(Protocol):
     def first_memory(self, message: Array) -> Any:
         """What links remember before round 1 of messages such as this one; None: nothing."""
 
-    def exchange(self, x: Array, told: Array, drawn: Any, memory: Any) -> tuple[Array, Any]:
-        """W_vv x^v + Σ_{u ≠ v} W_uv told^u, `[K, R, N]`, and what links remember of it.
+    def exchange(self, x: Array, sent: Array, drawn: Any, memory: Any) -> tuple[Array, Any]:
+        """W_vv x^v + Σ_{u ≠ v} W_uv sent^u, `[K, R, N]`, and what links remember of it.
 
-        `x` and `told` are the same array but where agents lie.
+        `x` and `sent` are the same array but where agents lie.
         """
 
     def unused(self, memory: Any) -> Any:
@@ -56,7 +56,7 @@ class Some(Protocol):
     """Their numbers, `[n]`."""
 
     def beside(self, distance: int, there: Array) -> Array:
-        """What agents so many numbers further on hold, `[K, n]`: where `there`, else 0."""
+        """Return what agents so many numbers further on hold, `[K, n]`: where `there`, else 0."""
 
     def of_run(self, values: Array) -> Array:
         """Of values `[K, R]` those of their runs, `[K, n]`."""
@@ -91,14 +91,14 @@ class Reliable:
     def exchange(
         self,
         x: Array,
-        told: Array,
+        sent: Array,
         drawn: Any,  # noqa: ARG002
         memory: Any,  # noqa: ARG002
     ) -> tuple[Array, Any]:
-        """Σ_u W_uv told^u, but that an agent knows its own x."""
-        if told is x:
+        """Σ_u W_uv sent^u, but that an agent knows its own x."""
+        if sent is x:
             return self.average(x), None
-        return self.average(told) + self.diagonal * (x - told), None  # 0 where it tells the truth
+        return self.average(sent) + self.diagonal * (x - sent), None  # 0 where it tells the truth
 
     def unused(self, memory: Any) -> Any:
         """Nothing, as ever."""
@@ -227,9 +227,9 @@ class Neighbours(Reliable):
 
         return _over_rows(add, x * self.diagonal, (self.index, self.weight))
 
-    def clipped(self, x: Array, told: Array, limit: Array, drawn: Any) -> Array:  # noqa: ARG002
+    def clipped(self, x: Array, sent: Array, limit: Array, drawn: Any) -> Array:  # noqa: ARG002
         """As the average, with agents first: whole rows are gathered, measured to be faster."""
-        own, heard = jnp.moveaxis(x, -1, 0), jnp.moveaxis(told, -1, 0)
+        own, heard = jnp.moveaxis(x, -1, 0), jnp.moveaxis(sent, -1, 0)
 
         def add(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
             index, weight = row
@@ -324,9 +324,9 @@ class Edges(Reliable):
         """Scatters every edge's share to its target."""
         return (x * self.diagonal).at[..., self.target].add(self.weight * x[..., self.source])
 
-    def clipped(self, x: Array, told: Array, limit: Array, drawn: Any) -> Array:  # noqa: ARG002
+    def clipped(self, x: Array, sent: Array, limit: Array, drawn: Any) -> Array:  # noqa: ARG002
         """As the average, edge by edge."""
-        difference = told[..., self.source] - x[..., self.target]
+        difference = sent[..., self.source] - x[..., self.target]
         return x.at[..., self.target].add(self.weight * jnp.clip(difference, -limit, limit))
 
     def maximum(self, x: Array, drawn: Any = None) -> Array:  # noqa: ARG002
@@ -349,21 +349,21 @@ class RandomEdge(Reliable):
     def exchange(
         self,
         x: Array,
-        told: Array,
+        sent: Array,
         drawn: Array,
         memory: Any,  # noqa: ARG002
     ) -> tuple[Array, Any]:
         """(x^u + x^v)/2 at both ends of the edge, everyone else unchanged."""
         runs, u, v = self._chosen(x, drawn)
-        at_u = (x[:, runs, u] + told[:, runs, v]) / 2
-        at_v = (told[:, runs, u] + x[:, runs, v]) / 2
+        at_u = (x[:, runs, u] + sent[:, runs, v]) / 2
+        at_v = (sent[:, runs, u] + x[:, runs, v]) / 2
         return x.at[:, runs, u].set(at_u).at[:, runs, v].set(at_v), None
 
-    def clipped(self, x: Array, told: Array, limit: Array, drawn: Array) -> Array:
+    def clipped(self, x: Array, sent: Array, limit: Array, drawn: Array) -> Array:
         """The ends of the edge move by half of their difference."""
         runs, u, v = self._chosen(x, drawn)
-        to_u = jnp.clip(told[:, runs, v] - x[:, runs, u], -limit, limit) / 2
-        to_v = jnp.clip(told[:, runs, u] - x[:, runs, v], -limit, limit) / 2
+        to_u = jnp.clip(sent[:, runs, v] - x[:, runs, u], -limit, limit) / 2
+        to_v = jnp.clip(sent[:, runs, u] - x[:, runs, v], -limit, limit) / 2
         return x.at[:, runs, u].add(to_u).at[:, runs, v].add(to_v)
 
     def _chosen(self, x: Array, drawn: Array) -> tuple[Array, Array, Array]:

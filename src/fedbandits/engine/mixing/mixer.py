@@ -87,7 +87,7 @@ class Mixer:
         self,
         how: str,
         x: Array,
-        told: Array | None = None,
+        sent: Array | None = None,
         drawn: Any = None,
         memory: Any = None,
     ) -> tuple[Array, Any]:
@@ -96,19 +96,19 @@ class Mixer:
         Args:
             how: as the leaf declares.
             x: what the agents hold.
-            told: what they tell their neighbours; the same by default.
+            sent: what they send to their neighbours; the same by default.
             drawn: from `draw`.
             memory: from the round before.
         """
-        told = x if told is None else told
+        sent = x if sent is None else sent
         if how == "average":
             assert self.averages is not None
-            return self.averages.exchange(x, told, drawn, memory)
+            return self.averages.exchange(x, sent, drawn, memory)
         if how == "flood":
             assert self.floods is not None
-            return self.floods.exchange(told, told, None, None)
+            return self.floods.exchange(sent, sent, None, None)
         assert self.maxima is not None
-        return self.maxima.maximum(told, drawn), None
+        return self.maxima.maximum(sent, drawn), None
 
 
 def mixer(

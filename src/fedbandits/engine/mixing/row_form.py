@@ -1,6 +1,6 @@
 """The form of a large graph that follows no rule, on a CPU: lists of neighbours, read by rows.
 
-With agents first, `[N, R, K]`, all that a neighbour tells lies in one place, and a term of
+With agents first, `[N, R, K]`, the whole message of a neighbour lies in one place, and a term of
 
     y^v = W_vv x^v + Σ_u W_uv x^u
 
@@ -35,12 +35,12 @@ _CELLS = 2**18
 """Numbers that are summed up at a time, so that they stay in a cache."""
 
 
-class Told(NamedTuple):
-    """What agents tell, ready to be heard by any of them.
+class Prepared(NamedTuple):
+    """The messages of all agents, prepared for averages over any of them.
 
     Attributes:
-        rows: of everyone, `[N, R, K]`.
-        rest: what is left over of some, summed up, `[M + 1, R, K]`; zeros in the last row.
+        rows: the messages, `[N, R, K]`.
+        rest: sums over the neighbours that the rows leave out, `[M + 1, R, K]`; the last row is 0.
     """
 
     rows: Array
@@ -66,32 +66,32 @@ class Rows(Reliable):
     def average(self, x: Array) -> Array:
         """Of as many agents at a time as stay in a cache; the last of them may come twice."""
         *others, agents = x.shape
-        told, some = self.told(x), min(agents, max(1, _CELLS // math.prod(others)))
+        prepared, some = self.prepared(x), min(agents, max(1, _CELLS // math.prod(others)))
 
         def step(i: Array, y: Array) -> Array:
             first = jnp.minimum(i * some, agents - some)
             own = jax.lax.dynamic_slice_in_dim(x, first, some, axis=-1)
-            heard = self.average_of(told, own, first)
+            heard = self.average_of(prepared, own, first)
             return jax.lax.dynamic_update_slice_in_dim(y, heard, first, axis=-1)
 
         if some == agents:
-            return self.average_of(told, x, 0)
+            return self.average_of(prepared, x, 0)
         return jax.lax.fori_loop(0, -(-agents // some), step, jnp.zeros_like(x))
 
-    def told(self, x: Array) -> Told:
-        """What agents tell, x, `[K, R, N]`."""
+    def prepared(self, x: Array) -> Prepared:
+        """Return messages x, `[K, R, N]`, prepared for `average_of`."""
         rows = x.T
         nothing = jnp.zeros((self.rest_index.shape[1], *rows.shape[1:]), x.dtype)
         rest = _added(nothing, rows, self.rest_index, self.rest_weight, 0)
-        return Told(rows, jnp.pad(rest, [(0, 1), (0, 0), (0, 0)]))
+        return Prepared(rows, jnp.pad(rest, [(0, 1), (0, 0), (0, 0)]))
 
-    def average_of(self, told: Told, own: Array, first: Array | int) -> Array:
-        """Σ_u W_uv x^u of the agents v from `first` on, whose own x^v are given: `[K, R, n]`."""
+    def average_of(self, prepared: Prepared, own: Array, first: Array | int) -> Array:
+        """Return Σ_u W_uv x^u, `[K, R, n]`, of the n agents from `first` on, which hold `own`."""
         rest, diagonal = (
             jax.lax.dynamic_slice_in_dim(each, first, own.shape[-1])
             for each in (self.rest, self.diagonal)
         )
-        heard = _added(_taken(told.rest, rest), told.rows, self.index, self.weight, first)
+        heard = _added(_taken(prepared.rest, rest), prepared.rows, self.index, self.weight, first)
         return diagonal * own + heard.T
 
 
