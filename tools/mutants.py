@@ -118,7 +118,7 @@ MUTANTS = [
         "the first round of the next chunk is played twice",
         "first = np.int32(run.done + 1)",
         "first = np.int32(max(run.done, 1))",
-        "engine/test_engine.py",
+        "engine/test_trajectory.py engine/test_engine.py",
     ),
     Mutant(
         "losses on the host are of the round before",

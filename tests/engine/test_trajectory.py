@@ -1,4 +1,4 @@
-"""A trajectory rejects what a simulation rejects."""
+"""A trajectory has the rounds of a simulation, and rejects what a simulation rejects."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ import numpy as np
 import pytest
 
 import fedbandits as fb
+from fedbandits.engine import chunk_sizes
+
+
+def test_several_chunks_play_the_same_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regret of a simulation in chunks of at most 7 rounds, from the rounds of a trajectory."""
+    monkeypatch.setattr(chunk_sizes, "MOST_ROUNDS", 7)
+    problem = fb.problems.activated_bernoulli(agents=9, arms=3, horizon=25, seed=2)
+    gossip = fb.gossip.max_degree(fb.networks.grid(3, 3))
+    run = fb.trajectory(problem, fb.FedExp3(0.3), gossip, 2, 5)
+    mean = run.losses.mean(axis=2)  # [T, R, K]
+    incurred = np.take_along_axis(mean, run.action.astype(int), axis=-1).mean(axis=2)
+    regret = incurred.cumsum(axis=0) - mean.cumsum(axis=0).min(axis=-1)
+    result = fb.simulate(problem, fb.FedExp3(0.3), gossip, 2, 5, dtype="float64")
+    np.testing.assert_allclose(result.dataset["regret"].T, regret, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [2.0, -0.5, np.nan])
