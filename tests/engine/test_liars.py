@@ -308,3 +308,13 @@ def test_results_of_other_honest_agents_are_not_compared_and_results_name_their_
         fb.compare(honest, lied)
     assert "\ngossip: clipped(" in repr(honest)
     assert "gossip:" not in repr(fb.simulate(problem, fb.FedExp3(), plain, 2, progress=False))
+
+
+def test_the_worst_agent_is_an_honest_one() -> None:
+    """Agents 2 and 3 lie and lose most; the worst agent of the result is one of the others."""
+    problem = fb.problems.bernoulli([0.1, 0.9], horizon=60, agents=4, seed=1)
+    gossip = fb.gossip.max_degree(fb.networks.path(4))
+    liars = {v: fb.attacks.swap() for v in (2, 3)}
+    data = fb.simulate(problem, fb.FedExp3(), gossip, 2, dtype="float64", liars=liars).dataset
+    worst = data["agent_expected_regret"].mean("run").max("agent")  # NaN for liars
+    assert float(data["worst_regret"][-1]) == pytest.approx(float(worst), rel=1e-9)
