@@ -175,9 +175,9 @@ MUTANTS = [
         "live/test_ledger.py live/test_histories.py",
     ),
     Mutant(
-        "a repeated flow counts again",
+        "a flow that was lost once is never taken",
         "if exchange and message.sequence > edge.sequence:",
-        "if exchange and message.sequence >= edge.sequence:",
+        "if exchange and message.sequence == edge.sequence + 1 and edge.sequence > 0:",
         "live/test_ledger.py live/test_histories.py",
     ),
     Mutant(
