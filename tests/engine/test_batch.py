@@ -18,6 +18,7 @@ from fedbandits.engine import checkpoint, chunk_sizes, devices
 from fedbandits.engine.chunk_runner import play_chunks
 from fedbandits.engine.executors.program import compilations
 from fedbandits.engine.preparation import precision, prepare_draws
+from fedbandits.engine.totals import play_totals
 from fedbandits.simulation.simulation import Simulation
 from tests.engine.simulations import simulate_draws, simulate_each
 
@@ -195,6 +196,13 @@ def test_the_draw_whose_losses_leave_the_range_is_found() -> None:
     draws = [fb.problems.scaled(PROBLEM, low=0, high=high) for high in (1.0, 0.5, 2.0)]
     with pytest.raises(ValueError, match=r"round 1, agent 0, arm 1 .* = \[0, 0\.5\]"):
         simulate_draws(draws, fb.FedExp3(), GOSSIP)
+
+
+def test_draws_with_different_algorithms_are_refused() -> None:
+    """The algorithm of the first would play them all."""
+    each = [Simulation(PROBLEM, algorithm, GOSSIP, 1) for algorithm in (fb.FedExp3(), fb.FedExp3())]
+    with pytest.raises(ValueError, match="have different algorithms"):
+        play_totals(each)
 
 
 def test_draws_of_another_kind_are_refused() -> None:

@@ -23,7 +23,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What a configuration file, or a cell of a sweep, describes.
+    """An experiment, as a configuration file or a cell of a sweep describes it.
 
     Attributes:
         simulation: the simulation.

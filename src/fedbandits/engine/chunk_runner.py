@@ -24,7 +24,7 @@ from .recording.recorder import Outcome, Recorder, into_records
 
 logger = logging.getLogger("fedbandits")
 executors = logging.getLogger("fedbandits.executors")
-"""A logger of its own: commands are silent about executors, but for `fedbandits doctor FILE`."""
+"""A separate logger: commands do not print it, except `fedbandits doctor FILE`."""
 
 _BYTES_TO_WAIT_FOR = 2**24
 """Bytes of a state from which on, on a CPU, a chunk waits until the one before is recorded."""
@@ -44,7 +44,7 @@ def play_chunks(
 
     Args:
         group: the simulations.
-        checkpoint: where to go on from, and where to save; the caller removes it in the end.
+        checkpoint: where to resume from, and where to save; the caller removes it in the end.
         progress: show a progress bar; by default on a terminal only.
         enough: play no chunk after so many rounds; by default all T are played.
         ends: rounds at which a chunk ends, in order; snapshots end chunks too.

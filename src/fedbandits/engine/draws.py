@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def without_round_losses(result: results.Result, draws: int) -> results.Result:
-    """Return a result without the losses of every round if those of all draws are too many."""
+    """Return a result; drop the losses of every round if all draws together have too many."""
     data = result.dataset
     if "round_loss" not in data or data["round_loss"].size * draws <= MOST_ROUND_LOSSES:
         return result

@@ -73,7 +73,7 @@ class Group:
 
     @cached_property
     def plan(self) -> ExecutionPlan:
-        """What executors compare with what they can play."""
+        """The facts that executors compare with their abilities."""
         first = self.first
         with playing_on(self.where.platform):
             return ExecutionPlan(

@@ -73,8 +73,9 @@ def _play_group(
 def _play_draws(simulations: Sequence[Simulation], options: Options) -> list[results.Result]:
     """Play several draws of the losses, one after another by one program.
 
-    Each draw is bit-identical to a simulation of its own, and is kept as soon as it is done. In one
-    batch float32 would round otherwise, and on some hundred agents it would take longer.
+    Each draw is bit-identical to a separate simulation, and is saved as soon as it is done. One
+    program for all draws would round differently in float32, and for some hundred agents it would
+    take longer.
     """
     draws = len(simulations[0].loss_seeds)
     kept = None
@@ -85,7 +86,7 @@ def _play_draws(simulations: Sequence[Simulation], options: Options) -> list[res
     for d in range(draws):
         found = None if kept is None else kept.load(d)
         if found is None:
-            with calm():  # a draw that is played is kept
+            with calm():  # a Ctrl-C waits until the draw is saved
                 drawn = [simulation.draw(d) for simulation in simulations]
                 fresh = _play_group(drawn, replace(options, keep_checkpoint=True), d, draws)
                 found = [without_round_losses(result, draws) for result in fresh]

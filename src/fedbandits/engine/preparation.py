@@ -93,9 +93,10 @@ def prepare(
 def prepare_draws(simulations: Sequence[Simulation]) -> Group:
     """Return a group of simulations that differ in seeds and arrays of their losses alone.
 
-    The first is checked by tracing; the others then need no tracing. Simulation d must have the
-    seed of the first, plus d.
+    The first is checked by tracing; the others then need no tracing.
     """
+    if any(each.algorithm is not simulations[0].algorithm for each in simulations):
+        raise ValueError("the simulations have different algorithms; play them with `play`")
     first = prepare(simulations[:1])
     problems = [each.problem for each in simulations]
     check_runs(first.first.runs * len(simulations), problems[0])
@@ -110,8 +111,8 @@ def prepare_draws(simulations: Sequence[Simulation]) -> Group:
     actions: list[Any] = [problem.actions for problem in problems]
     if actions[0] is not None and any(not np.array_equal(actions[0], each) for each in actions):
         raise ValueError(
-            "the draws have different actions, which an algorithm is told once for all; simulate "
-            "them one by one"
+            "the draws have different actions, but an algorithm receives its actions only once; "
+            "simulate them one by one"
         )
     draws, simulation = len(simulations), first.first
     carry = jax.tree.map(lambda x: np.broadcast_to(x, (draws, *np.shape(x))), first.carry)

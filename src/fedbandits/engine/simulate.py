@@ -42,53 +42,52 @@ def simulate(
     record: Recorded = None,
     callback: Callback | None = None,
 ) -> Result:
-    """Play T rounds, `runs` times over, all runs facing the same losses.
+    """Play T rounds, `runs` times; all runs face the same losses.
 
-    Runs differ in the agents' own randomness, a function of (seed, run, round, agent): two
-    algorithms simulated with one seed are paired, and `fb.compare` makes use of it. Intervals are
-    over that randomness, on these losses; with `draws` they are over the losses too.
+    Runs differ in the agents' randomness, a function of (seed, run, round, agent). Two algorithms
+    that are simulated with one seed are therefore paired, and `fb.compare` uses that. Intervals
+    cover this randomness; with `draws` they cover the losses too.
 
     Args:
         problem: the losses.
-        algorithm: what each agent does.
-        gossip: the network and its matrix; may be left out for algorithms that send nothing.
-        runs: R. Run r has the same random numbers whatever R is, but not the same rounding: XLA
-            adds up in an order that depends on the sizes of arrays. In float32 this flips an arm
-            now and then, and run r continues differently; in float64 that is 2^29 times rarer.
-        seed: of the agents' randomness.
-        against: regret at time t is against the arm best up to t (`current`, the paper's
-            definition), or against the arm best at T (`final`).
+        algorithm: the behaviour of each agent.
+        gossip: the network and its matrix; None for algorithms that send nothing.
+        runs: R. Run r has the same random numbers for every R, but not the same rounding: XLA adds
+            in an order that depends on array sizes. In float32 this changes an arm now and then,
+            and run r continues differently; in float64 that is 2^29 times rarer.
+        seed: the seed of the agents' randomness.
+        against: `current` compares with the arm that is best up to t (the paper's definition),
+            `final` with the arm that is best at T.
         dtype: `float32`, or `float64`, which horizons beyond a million rounds need.
-        checkpoint: a directory, for what is written every half minute and on an interruption. If
-            the run is interrupted, or killed, the same call goes on from there and ends
-            bit-identical to an undisturbed one on as many devices of the same kind.
+        checkpoint: a folder for a checkpoint, written every half minute and on an interruption. The
+            same call resumes an interrupted or killed simulation. The result is bit-identical to
+            that of an undisturbed one on as many devices of the same kind.
         progress: show a progress bar; by default on a terminal only.
-        devices: how many of `jax.devices()` to use, or which: runs are spread over them, then
-            agents, as many as divide evenly. By default all cores of a CPU (one, if JAX was at
-            work before the first simulation), or one accelerator. On another number of devices
-            sums round differently, which in float32 flips an arm now and then.
-        draws: play on so many draws of the losses, the problem's own and others by seeds made from
-            its seed, each `runs` times. The result then has a dimension `draw` in front, is as many
-            times as large, and its intervals are over draws. Draws are played one after another.
-        privacy: how losses are blurred before the algorithm sees them, such as
+        devices: the number of `jax.devices()` to use, or a list of them. Runs are spread over them,
+            then agents, as many as divide evenly. By default all cores of a CPU (one core, if JAX
+            started before the first simulation), or one accelerator. Another number of devices
+            rounds sums differently, which in float32 changes an arm now and then.
+        draws: the number of draws of the losses: the problem's own, and others by seeds made from
+            its seed, each played `runs` times, one after another. The result gets a first dimension
+            `draw`, is as many times as large, and its intervals are over draws.
+        privacy: a mechanism that blurs losses before the algorithm sees them, such as
             `fb.privacy.randomised_response(1.0)`: ε = 1 per round for the losses of one agent
             (event level), against all others; arms are public. Regret is of the true losses.
-        liars: who sends something else than it should, and what, such as
-            `{0: fb.attacks.swap()}`; agents by number, or by name where they have one. Everything
-            recorded is of the honest agents, regret against the arm that is best for them.
-        record: `"agents"` keeps of every agent, after up to 500 rounds, its leading arm and how it
-            stands, which `Result.plot` makes pictures of. That takes 5 bytes for each agent, run
-            and snapshot (6 with more than 256 arms): 8.4 MB a run at N = 3,364. There are fewer
-            snapshots where all would take more than 128 MiB, and less than 10 are refused. Arms are
-            the same with it and without; what is summed over rounds may differ in the last bit.
-        callback: called after every chunk of rounds (about half a second of work, at most 512
-            rounds; with `record`, after every snapshot) with a `Milestone`: round, horizon,
-            seconds, regret of each run so far. An exception that it raises ends the run, once what
-            is done is in `checkpoint`; the same call then goes on, and tells first where it stands.
-            Results do not change.
+        liars: the agents that lie and their attacks, such as `{0: fb.attacks.swap()}`, by number or
+            by name. Results cover honest agents only, and regret compares with their best arm.
+        record: `"agents"` records snapshots of every agent for `Result.plot`, after up to 500
+            rounds: its leading arm and its excess. A snapshot takes 5 bytes per agent and run (6
+            with more than 256 arms): 8.4 MB a run at N = 3,364. There are fewer snapshots where all
+            would take more than 128 MiB; fewer than 10 are rejected. Snapshots change no arm; sums
+            over rounds may differ in the last bit.
+        callback: a function that takes a `Milestone` (round, horizon, seconds, regret of each run
+            so far) after every chunk of rounds: about half a second of work, at most 512 rounds;
+            with `record`, after every snapshot. An exception that it raises ends the simulation
+            after a checkpoint is saved. The same call then resumes, and first reports the round of
+            the checkpoint. Results do not change.
 
     Returns:
-        the regret curves and what else is worth keeping; see `Result`.
+        The regret curves, totals and communication; see `Result`.
 
     Example:
         >>> import fedbandits as fb
@@ -96,8 +95,8 @@ def simulate(
         >>> gossip = fb.gossip.max_degree(fb.networks.ring(4))
         >>> fb.simulate(problem, fb.FedExp3(), gossip, runs=2).dataset.sizes["run"]
         2
-        >>> tell = lambda milestone: print(milestone.round, "of", milestone.horizon)
-        >>> result = fb.simulate(problem, fb.FedExp3(), gossip, callback=tell)
+        >>> report = lambda milestone: print(milestone.round, "of", milestone.horizon)
+        >>> result = fb.simulate(problem, fb.FedExp3(), gossip, callback=report)
         100 of 100
     """
     check_against(against)

@@ -30,8 +30,8 @@ def play_totals(
     """Play simulations in one program and keep the regret at a few times instead of curves.
 
     Args:
-        simulations: simulations that differ in seeds and arrays of their losses alone; number d has
-            the seed of the first, plus d.
+        simulations: simulations that differ in seeds and arrays of their losses alone, such as
+            `Simulation.on(problems)` returns them.
         times: rounds after which regret is taken, in order; T by default, and no round after the
             last one is played.
         rounds: keep the losses of every round too, from which best sequences of arms follow.

@@ -22,7 +22,7 @@ Over = Literal["algorithms", "draws"]
 
 @dataclass(frozen=True, eq=False)
 class ExecutionPlan:
-    """What executors compare with what they can play.
+    """The facts about a group that executors compare with their abilities.
 
     Attributes:
         problem: the losses of the first simulation.
@@ -56,12 +56,12 @@ class ExecutionPlan:
 
     @property
     def messages_pending(self) -> bool:
-        """Whether messages stay under way between two rounds."""
+        """True if messages stay under way between two rounds."""
         return isinstance(self.state, Relayed)
 
     @property
     def condition_reason(self) -> str:
-        """The reason of an executor that does not play the plan's conditions."""
+        """The reason that an executor gives if it cannot play the conditions."""
         names = " and ".join(condition.name for condition in self.stages.conditions)
         return f"the simulation has {names}"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plain:
-    """Plays every simulation, with whatever XLA makes of it."""
+    """Plays every simulation; XLA alone decides how."""
 
     name: ClassVar[str] = "plain"
 
